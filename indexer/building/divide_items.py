@@ -1,4 +1,4 @@
-"""Division of items: some to calibrate exits, the rest for training and testing."""
+"""Division of items: some to calibrate early exits, the rest to train and test on."""
 
 import math
 from dataclasses import replace
@@ -26,7 +26,7 @@ Division = tuple[Rows, Rows]
 
 
 class DividedItems(NamedTuple):
-    """The items of a project, divided for exits, training and testing."""
+    """A project's items, divided into items for early exits, training and testing."""
 
     rest: Dataset  # Items to train and test on
     # Items set aside to calibrate exits on; no items if no exits are promised
@@ -38,7 +38,7 @@ class DividedItems(NamedTuple):
 
 
 def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedItems:
-    """Set items aside for exits; check that the rest can be divided."""
+    """Set items aside for early exits; check that there are enough other items."""
     drawn = _draw_fresh(whole, terms)
     lacking = _lacks_items(whole, drawn, terms)
     if lacking:
@@ -59,7 +59,7 @@ def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedIte
 
 
 def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
-    """Split items for measuring quality: training rows and testing rows, by fold."""
+    """Return the training rows and testing rows of each fold, to measure quality."""
     project = terms.project
     return split(
         dataset,
@@ -71,7 +71,7 @@ def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
 
 
 def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Division:
-    """Split the first training rows once more, for a race between learners.
+    """Split the first training rows again, for a race between learners.
 
     The race sees no item that quality is measured on, except in cross-validation.
     """
@@ -87,14 +87,15 @@ def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Div
 
 
 def without_rare(dataset: Dataset, parts: int, terms: Terms) -> tuple[Dataset, Rows]:
-    """Treat rare classes as the project says; see `treat_rare_classes`."""
+    """Treat rare classes as the project wants; see `treat_rare_classes`."""
     return treat_rare_classes(dataset, terms.project.data, _fewest(parts, terms))
 
 
 def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
-    """Return a mask (N,) of items to set aside for calibrating exits: whole groups.
+    """Return a mask (N,) of whole groups of items to calibrate early exits on.
 
-    If items have times, the newest are chosen; test items of the project never are.
+    If items have times, the newest are chosen. Items that the project names to test on
+    are never chosen.
     """
     project = terms.project
     goal, share = project.exit_goal, 0.0
@@ -110,7 +111,10 @@ def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
 
 
 def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
-    """Return why no items can be set aside for exits that need some; else ""."""
+    """Return why too few items are left for exits or for training.
+
+    "" if they suffice.
+    """
     goal = terms.project.exit_goal
     if goal is None or goal.confidence is None:
         return ""
@@ -129,12 +133,12 @@ def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
 
 
 def _parts_beside(parts: int) -> int:
-    """Return the number of parts of the other items, if half of one part is fresh."""
+    """Return the number of half parts that remain if one half part is set aside."""
     return 2 * parts - 1
 
 
 def _fewest(parts: int, terms: Terms) -> int:
-    """Return the number of groups that every class needs; a race needs more."""
+    """Return the number of groups that each class needs; a race needs more groups."""
     races = terms.strategy is not None
     if terms.project.trains_rare:
         return 1

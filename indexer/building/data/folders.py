@@ -1,4 +1,4 @@
-"""Reading items that are files: in a folder for each class, or listed in a table."""
+"""Reading items that are files: in one folder per class, or listed in a table."""
 
 import logging
 import os
@@ -43,9 +43,10 @@ LOOSE = "it is in no folder of a class"
 
 
 def folder_source(path: Path, data: Data) -> Source:
-    """Read the files of a folder with one sub-folder for each class.
+    """Return the files of a folder that has one sub-folder for each class.
 
-    Files left out are named in warnings; a class without any other file is refused.
+    The files are read when the rows are used. Files that cannot be used are named in
+    warnings. Raises BadProject if a class has no usable file.
     """
     found = _find(path, data)
     _refuse_parts(path, found, data)
@@ -70,7 +71,7 @@ def folder_source(path: Path, data: Data) -> Source:
 
 
 def nothing_in(path: Path, data: Data) -> str:
-    """Return the message about a folder without items."""
+    """Return the error message for a folder without usable files."""
     kind = kind_of(data)
     left_out = "".join(f"; {remark}" for remark in _find(path, data).remarks())
     return (
@@ -80,7 +81,7 @@ def nothing_in(path: Path, data: Data) -> str:
 
 
 def refuse_lost_classes(dataset: Dataset) -> None:
-    """Refuse a data set if all items of one folder were left out."""
+    """Raise BadProject if all files in the folder of one class were left out."""
     for name, why in dataset.skipped:
         folder, *within = Path(name).parts
         is_lost = within and dataset.labels and folder not in dataset.labels
@@ -92,7 +93,7 @@ def refuse_lost_classes(dataset: Dataset) -> None:
 
 
 def _refuse_parts(path: Path, found: FoundFiles, data: Data) -> None:
-    """Refuse folders of classes that lie in folders such as train and test."""
+    """Raise BadProject if all sub-folders have names such as `train` and `test`."""
     if not found.folders or not PARTS.issuperset(map(str.casefold, found.folders)):
         return
     if all(len(file.relative_to(path).parts) > 2 for file in found.files):
@@ -106,14 +107,14 @@ def _refuse_parts(path: Path, found: FoundFiles, data: Data) -> None:
 
 
 def _part(name: str) -> int:
-    """Sort key of folders: training data first, then test data."""
+    """Return a sort key of folders: training data first, then test data."""
     return 0 if name.casefold() in TRAINED else 2 - (name.casefold() in TESTED)
 
 
 def _refuse_lost(
     path: Path, found: FoundFiles, classes: Collection[str], kind: Kind
 ) -> None:
-    """Refuse a folder of which all files are left out."""
+    """Raise BadProject if no file in the folder of one class can be used."""
     for name, why in sorted(found.left_out.items()):
         folder, *within = Path(name).parts
         is_lost = folder in found.folders and folder not in classes
@@ -125,7 +126,7 @@ def _refuse_lost(
 
 
 def _say_alike(path: Path, classes: Iterable[str]) -> None:
-    """Warn of classes whose names differ only in case, spaces or composition."""
+    """Warn of class names that differ only in case, outer spaces or Unicode form."""
     alike: dict[str, list[str]] = {}
     for name in sorted(classes):
         plain = unicodedata.normalize("NFKC", name).casefold().strip()
@@ -136,7 +137,7 @@ def _say_alike(path: Path, classes: Iterable[str]) -> None:
 
 
 def kind_of(data: Data) -> Kind:
-    """Return the kind of a project's files."""
+    """Return "text" if the project's files are texts, or "image" for images."""
     return "text" if data.images is None else "image"
 
 
@@ -154,7 +155,6 @@ def _folder_place(folder: Path, data: Data) -> Place:
 
 
 def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
-    """Read a file in the folder of its class."""
     name = path.relative_to(folder)
     if len(name.parts) < 2:
         kind = "images" if data.images is not None else "texts"
@@ -167,7 +167,7 @@ def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
 
 
 def _with_content(row: Row) -> Row:
-    """Replace the path in a row by the content of the file."""
+    """Return the row with the content of its file in place of the path."""
     path, place = row.content, row.reference.place
     try:
         data = path.read_bytes()
@@ -181,7 +181,7 @@ def _with_content(row: Row) -> Row:
 
 
 def listed_source(project: Project, path: Path) -> Source:
-    """Read the files that are named in a table of labels, each file once."""
+    """Return the files that a table of labels lists; they are read when used."""
     data = project.data
     kind = kind_of(data)
     folder = project.path(data.images or data.texts or "")
@@ -229,7 +229,7 @@ def _listed_row(reference: Reference, file: Path, cells: Any, data: Data) -> Row
 def _say_unlisted(
     path: Path, folder: Path, rows: Sequence[Row], files: Collection[str], data: Data
 ) -> None:
-    """Refuse files that are listed twice; warn of files that are not listed."""
+    """Raise BadProject if a file is listed twice; warn of files that are not listed."""
     times = Counter(row.name for row in rows)
     if len(times) < len(rows):
         ((twice, count),) = times.most_common(1)
@@ -246,7 +246,7 @@ def _say_unlisted(
 
 
 def _naming_column(table: Table, names: Sequence[str], files: Container[str]) -> str:
-    """Find the column with names of files; of several, take the first."""
+    """Return the first column whose cells are names of the files."""
     for row in table.rows(names):
         if not isinstance(row, BadItem):
             return next((n for n in names if _plain(row[n]) in files), names[0])
@@ -254,7 +254,7 @@ def _naming_column(table: Table, names: Sequence[str], files: Container[str]) ->
 
 
 def _plain(name: object) -> str:
-    """Write a path with slashes and composed letters, whatever the system."""
+    """Return a path with slashes and composed letters, equal on all systems."""
     path = Path(str(name).strip().replace("\\", "/"))
     return unicodedata.normalize("NFC", path.as_posix())
 

@@ -1,4 +1,4 @@
-"""Reading the labelled items of a project: folders, JSON Lines, tables, functions."""
+"""Reading the labelled items of a project from folders, files or a function."""
 
 import importlib
 import math
@@ -49,7 +49,7 @@ from .stored_items import (
 
 
 def read_items(project: Project, cache: Cache, progress: Progress) -> Dataset:
-    """Read a project's items, and make them readable for other processes."""
+    """Read a project's items, and let worker processes read them, too."""
     with progress.stage("reading items", None) as on_progress:
         dataset = load_data(project, on_progress, cache.folder)
     return dataset if isinstance(dataset.items, Records) else dataset.shared(cache)
@@ -60,10 +60,11 @@ def load_data(
     on_progress: OnProgress | None = None,
     folder: Path | None = None,
 ) -> Dataset:
-    """Read the items that `project.data` names, in an order that never varies.
+    """Read the items that `project.data` names; their order is always the same.
 
-    The data set holds places of items; files are read again when items are accessed.
-    `folder` is for items that are in no file, or in another encoding than UTF-8.
+    The data set holds where each item is stored; items are read again when they are
+    accessed. Items that are in no file, or in another encoding than UTF-8, are written
+    to `folder`.
     """
     _refuse_absent(project)
     if project.data.table is not None:
@@ -83,7 +84,7 @@ def load_data(
 
 
 def _refuse_absent(project: Project) -> None:
-    """Refuse a missing file, and name the key that names the file."""
+    """Raise BadProject for a missing file, with the key that names the file."""
     data = project.data
     if data.items is not None:  # named by modules and functions
         return
@@ -142,7 +143,7 @@ def _load_items(
 
 
 def _take(project: Project, row: Row, read: _Read) -> None:
-    """Make the item of a row, or note why the row is left out."""
+    """Add the item of a row to `read`, or the reason why it is left out."""
     data, label = project.data, row.label
     try:
         if isinstance(row.content, BadItem):
@@ -164,7 +165,7 @@ def _take(project: Project, row: Row, read: _Read) -> None:
 
 
 def _check_label(row: Row) -> None:
-    """Refuse an item without a label, with several labels, or several groups."""
+    """Raise BadItem if an item has no label, several labels, or several groups."""
     label = row.label
     if label is None or label == "" or label != label:  # NaN is no label either
         raise BadProject(f"{row.name}: no label; each item needs one")
@@ -195,7 +196,7 @@ def _time(row: Row, key: str) -> float:
 
 
 def _weight(value: Any) -> float:
-    """Read the weight of an item; NaN if it is no number."""
+    """Return the weight of an item; NaN if it is not a number."""
     if isinstance(value, bool):
         return math.nan
     try:
@@ -205,7 +206,7 @@ def _weight(value: Any) -> float:
 
 
 def _nothing(project: Project, name: str, skipped: Sequence[tuple[str, str]]) -> str:
-    """Return the message about a source without items."""
+    """Return the error message for a source without usable items."""
     data, path = project.data, project.path(name)
     if skipped:
         first, why = skipped[0]
@@ -256,7 +257,7 @@ def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
 
 
 def _text_in(row: Mapping[str, Any], key: str) -> str | BadItem:
-    """Return the text of a line; return a BadItem if there is no text."""
+    """Return the text of a line of JSON Lines, or a BadItem if there is no text."""
     text = row.get(key)
     if isinstance(text, str):
         return text
@@ -284,7 +285,7 @@ def _called_rows(folder: str, target: str, pieces: Path) -> Iterator[Row]:
 
 
 def import_function(folder: str, target: str) -> Callable[[], Any]:
-    """Import `module:function`; the module may lie in `folder`."""
+    """Import `module:function`; the module may be a file in `folder`."""
     module_name, _, name = target.partition(":")
     if not (module_name and name):
         raise BadProject(f"data.items is {target!r}; 'module:function' is needed")

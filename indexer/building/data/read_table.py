@@ -1,4 +1,4 @@
-"""Reading the labelled rows of a project's table into columns."""
+"""Reading the labelled rows of a project's table into typed columns."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -42,10 +42,10 @@ THREADS = 2  # more threads read no faster, and take more memory
 
 
 def load_table(project: Project, on_progress: OnProgress | None = None) -> Dataset:
-    """Read the table that `project.data` names, and the table to test on, if any.
+    """Read the table that `project.data` names, and its test table, if any.
 
-    Raises BadProject if a column or a label is missing, the two files differ in the
-    kind of a column, or `on_bad_item` is "stop" and a row cannot be read.
+    Raises BadProject if a column or a label is missing, if the two files differ in the
+    kind of a column, or if `on_bad_item` is "stop" and a row cannot be read.
     """
     data = project.data
     paths = [project.path(name) for name in data.sources]
@@ -82,7 +82,7 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
 
 
 def _special(data: Data) -> dict[str, str]:
-    """List the columns that are not features, with the options that name them."""
+    """Return the columns that are not features, with the options that name them."""
     named = {
         "label": data.label,
         "group": data.group,
@@ -93,7 +93,7 @@ def _special(data: Data) -> dict[str, str]:
 
 
 def _check_names(table: Table, first: Table, data: Data) -> None:
-    """Refuse a table that lacks a column which the project needs."""
+    """Raise BadProject if a table lacks a column that the project needs."""
     own = table is first
     options = _special(data) | ({name: "ignore" for name in data.ignore} if own else {})
     needed = {**dict.fromkeys(_used(first, data)), **options}
@@ -114,7 +114,7 @@ def _used(table: Table, data: Data) -> list[str]:
 
 
 def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
-    """Leave out unreadable and empty rows, or raise at the first unreadable row."""
+    """Leave out unreadable and empty rows; with "stop", refuse an unreadable row."""
     if raw.bad and data.on_bad_item == "stop":
         number, why = raw.bad[0]
         raise BadProject(f"{table.path.name}, row {number}: {why}")
@@ -139,7 +139,10 @@ def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
 
 
 def row_numbers(first: int, count: int, bad: Sequence[BadRow]) -> Rows:
-    """Return the numbers of `count` rows in the file; bad rows are skipped."""
+    """Return the numbers in the file of `count` usable rows.
+
+    The first row of data has the number `first`; the numbers of bad rows are skipped.
+    """
     every = np.arange(first, first + count + len(bad))
     return np.setdiff1d(every, [row.number for row in bad], assume_unique=True)
 
@@ -166,7 +169,10 @@ def _skipped(
 def _columns(
     project: Project, tables: Sequence[Table], raw: Sequence[RawColumns]
 ) -> dict[str, Column]:
-    """Find the kind of each column, in all tables together; empty `raw` meanwhile."""
+    """Return typed columns, each of one kind in all tables.
+
+    `raw` is emptied meanwhile.
+    """
     names = [*raw[0].columns]
     counts = [len(next(iter(own.columns.values()))) for own in raw]
     alike = not any(table.typed for table in tables)
@@ -204,7 +210,7 @@ def _refuse_kinds(
 
 
 def _terms(project: Project, name: str, table: Table) -> ColumnTerms:
-    """Collect the settings for reading a column, from the project and the file."""
+    """Return the settings for reading a column, from the project and the file."""
     data = project.data
     terms = ColumnTerms(
         missing=tuple(data.missing),
@@ -234,9 +240,11 @@ def labels_of(
     task: Task | None,
     terms: ColumnTerms = NUMBERS,
 ) -> tuple[tuple[str, ...], Rows, NDArray[np.float64] | None]:
-    """Read the label column: class names, codes, and numbers for a regression.
+    """Read the label column.
 
-    Classes keep their written names: `007` and `7` are two classes.
+    Returns the class names, the code of each row's class, and the labels as numbers for
+    a regression, else None. Class names are kept as written: `007` and `7` are two
+    classes.
     """
     _refuse_missing(column, names, "no label; each item needs one")
     numbers = None
@@ -250,7 +258,7 @@ def labels_of(
 def _label_numbers(
     column: Column, names: RowNames, task: Task | None, terms: ColumnTerms
 ) -> NDArray[np.float64] | None:
-    """Read labels as finite numbers; None for labels of classes."""
+    """Return labels as finite numbers; None if the labels are classes."""
     number = column
     if column.kind in ("word", "text"):
         with suppress(BadInput):
@@ -274,7 +282,7 @@ def _label_numbers(
 
 
 def classes_of(column: Column) -> tuple[tuple[str, ...], Rows]:
-    """Return the sorted classes of a column, and the class position of each row."""
+    """Return the sorted class names in a column, and the class position of each row."""
     codes, words = column.told_apart()
     texts = [label_of(word) for word in words]
     used = np.unique(codes).tolist()
@@ -285,7 +293,10 @@ def classes_of(column: Column) -> tuple[tuple[str, ...], Rows]:
 
 
 def label_of(value: Any) -> str:
-    """Name a class as a table, a request or a function gives it."""
+    """Return the name of a class as a string.
+
+    A whole number gets the same name as a float: 1 and 1.0 are both "1".
+    """
     # a table may hold the classes 1, 2, 3 as floats
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -293,7 +304,7 @@ def label_of(value: Any) -> str:
 
 
 def groups_of(column: Column) -> Rows:
-    """Return numbers of groups by row; a row without a group is its own group."""
+    """Return the group number of each row; a row without a group is its own group."""
     codes, _ = column.told_apart()
     rows = np.arange(len(column))
     return number_in_turn(np.where(codes == MISSING, len(rows) + rows, codes))
@@ -329,7 +340,7 @@ def _weights(
 def weights_of(
     values: NDArray[Any], names: Sequence[str], where: str
 ) -> NDArray[np.float64]:
-    """Scale weights to mean 1; BadProject if a weight is no number above 0."""
+    """Return weights scaled to mean 1; BadProject if one is not a number above 0."""
     weights = values.astype(np.float64)
     wrong = np.flatnonzero(~((weights > 0) & (weights < np.inf)))
     if len(wrong):

@@ -1,4 +1,4 @@
-"""Splits of labelled items into training and testing, by whole groups."""
+"""Dividing labelled items into training and testing, without dividing a group."""
 
 from typing import Any
 
@@ -22,12 +22,13 @@ def split(
     folds: int | None,
     train_rare: bool = False,
 ) -> list[tuple[Rows, Rows]]:
-    """Split into training rows and testing rows: one pair, or one pair a fold.
+    """Return pairs of training rows and testing rows: one pair, or one per fold.
 
-    Items that the project names to test on are the testing rows. Of items with times,
-    the newest are. Otherwise items are divided at random into round(1 / held_out) parts
-    or `folds`; see `divide_groups`. With `train_rare`, classes with fewer groups than
-    parts are always trained and never tested on.
+    The testing rows are the items that the project names to test on. If it names none
+    and items have times, they are the newest items. Otherwise items are divided at
+    random into round(1 / held_out) parts, or into `folds` parts, by `divide_groups`. If
+    `train_rare` is true, classes with fewer groups than parts are always trained on and
+    never tested on.
     """
     if dataset.tested is not None and dataset.tested.any():
         parts = [dataset.tested]
@@ -61,7 +62,7 @@ def split(
 
 
 def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the items in groups with an item of a rare class."""
+    """Return a mask (N,): True for items of groups that contain a rare class."""
     codes = [dataset.labels.index(label) for label in rare_classes(dataset, fewest)]
     own = dataset.groups[np.isin(dataset.codes, codes)]
     marked: NDArray[np.bool_] = np.isin(dataset.groups, own)
@@ -69,7 +70,7 @@ def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
 
 
 def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
-    """Count the groups of each class with fewer than `fewest` groups."""
+    """Return the number of groups of each class that has fewer than `fewest` groups."""
     if not dataset.labels:
         return {}
     have = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
@@ -78,7 +79,10 @@ def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
 
 
 def refuse_rare(dataset: Dataset, fewest: int) -> None:
-    """Raise an error that names a class with too few groups, and the remedies."""
+    """Raise BadProject if a class has fewer than `fewest` groups.
+
+    The message names the class and the settings that help.
+    """
     have = len(np.unique(dataset.groups)) if not dataset.labels else fewest
     if have < fewest:
         raise BadProject(
@@ -105,10 +109,11 @@ def refuse_rare(dataset: Dataset, fewest: int) -> None:
 def treat_rare_classes(
     dataset: Dataset, terms: Data, fewest: int
 ) -> tuple[Dataset, Rows]:
-    """Stop at rare classes, leave them out, merge them or keep them to train on.
+    """Apply `terms.on_rare_class` to the rare classes of a data set.
 
-    A class is rare if it has fewer groups than `fewest` or `terms.rare_below`. Returns
-    the data set, and the positions of its items in the given one.
+    A class is rare if it has fewer groups than `fewest` or `terms.rare_below`. Rare
+    classes stop the build, are left out, are merged into one, or are only trained on.
+    Returns the new data set, and the positions of its items in the old one.
     """
     fewest = max(fewest, terms.rare_below or 0)
     rare = rare_classes(dataset, fewest)
@@ -145,12 +150,13 @@ def _why(label: str, rare: dict[str, int], fewest: int) -> str:
 
 
 def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
-    """Divide whole groups into parts (N,), with about equal shares of classes.
+    """Return the part (N,) of each item; groups stay whole, classes are shared evenly.
 
     Groups are placed one after the other, the largest first, groups of equal size in
-    random order. A group is put into the part where it adds least to the sum of squares
-    of the classes' shares; of several such parts, into the smallest. So a class with at
-    least as many groups as parts is in every part, if no group has several classes.
+    random order. Each group goes into the part where it adds least to the sum of
+    squares of the classes' shares; of several such parts, into the smallest. So a class
+    with at least as many groups as parts is in every part, if no group has several
+    classes.
     """
     names, own = np.unique(groups, return_inverse=True)
     kinds = int(codes.max()) + 1
@@ -176,7 +182,8 @@ def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
 def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
     """Draw a share of the groups at random; return a mask (N,) of their items.
 
-    The draw ignores labels and contents, so drawn items are like fresh ones.
+    Labels and contents do not influence the draw, so the drawn items represent fresh
+    items.
     """
     names, own = np.unique(groups, return_inverse=True)
     drawn = np.zeros(len(names), np.bool_)
@@ -186,9 +193,10 @@ def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
 
 
 def newest_groups(groups: Rows, times: NDArray[Any], share: float) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the newest groups, up to a share of the items.
+    """Return a mask (N,) of the items in the newest groups, up to a share of the items.
 
-    A group is as new as its newest item; of equals the higher number comes first.
+    A group is as new as its newest item. Of equally new groups, the group with the
+    higher number is chosen first.
     """
     names, own = np.unique(groups, return_inverse=True)
     newest = np.full(len(names), times.min())
@@ -202,7 +210,7 @@ def newest_groups(groups: Rows, times: NDArray[Any], share: float) -> NDArray[np
 
 
 def groups_of_classes(codes: Rows, groups: Rows, count: int) -> Rows:
-    """Count the groups of each of `count` classes, (count,)."""
+    """Return the number of groups that contain each class, shape (count,)."""
     names, own = np.unique(groups, return_inverse=True)
     cells = np.sort(codes * len(names) + own)  # np.unique takes 20 times as long
     first = np.diff(cells, prepend=-1) != 0

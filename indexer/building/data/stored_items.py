@@ -1,7 +1,7 @@
-"""Items that remain in their files, and are read when they are accessed.
+"""Items that stay in their files and are read when they are accessed.
 
-A stored item is a file, a line of a JSON Lines file, or a piece of a file that the
-build wrote for items from elsewhere. Memory holds only a table of places, under 100
+A stored item is a file, a line of a JSON Lines file, or a byte range of a file that the
+build wrote. Memory holds only a table of the places where items are stored, under 100
 bytes an item. Other processes receive the path of this table.
 """
 
@@ -37,7 +37,7 @@ BLOCK = 1024  # items looked up in the table at a time
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A folder or a file of items, and how items are read from it."""
+    """A folder or a file that contains items, and the way to read them."""
 
     # Form of an item: a file, a line with a JSON object, or a piece of msgpack
     form: Form
@@ -50,7 +50,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Reference(NamedTuple):
-    """The place of one item."""
+    """Where one item is stored."""
 
     place: Place  # Folder or file of the item
     number: int = 0  # Number of the line or piece, for the item's name
@@ -60,13 +60,13 @@ class Reference(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the item in messages."""
+        """Name of the item for messages."""
         shown = self.place.shown
         return readable(self.own_name) if shown is None else f"{shown}{self.number}"
 
 
 class Row(NamedTuple):
-    """A labelled item as it is read: its place, content, label and group."""
+    """A labelled item while it is read: where it is, its content, label and group."""
 
     reference: Reference
     content: Any
@@ -77,12 +77,12 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the item in messages."""
+        """Name of the item for messages."""
         return self.reference.name
 
 
 class Source(NamedTuple):
-    """The rows of one file or folder."""
+    """The labelled items of one file or folder, read one after the other."""
 
     rows: Iterable[Row]  # Rows, read one after the other
     most: int | None = None  # Upper bound on the number of rows; None if unknown
@@ -116,19 +116,22 @@ class StoredItems(Sequence[Item]):
         self._stop = len(order["rows"]) if stop is None else stop
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the places of items; pickle the items if others cannot see places."""
+        """Pickle only where items are stored.
+
+        If others cannot read there, pickle the items.
+        """
         if not self.is_shared:
             return tuple, ([*self],)
         return StoredItems, (self.table, self._order, self._start, self._stop)
 
     @property
     def is_shared(self) -> bool:
-        """Return True if other processes can read the items from their files."""
+        """True if other processes can read the items from their files."""
         return not any(type(own) is dict for own in (self.table, self._order))
 
     @property
     def rows(self) -> Rows:
-        """Positions of these items among all items."""
+        """Positions (n,) of these items among all N items of the table."""
         rows: Rows = self._order["rows"][self._start : self._stop]
         return rows
 
@@ -144,24 +147,24 @@ class StoredItems(Sequence[Item]):
 
     @property
     def are_files(self) -> bool:
-        """Return True if each item is a file of its own."""
+        """True if each item is a file of its own."""
         return all(place.form == "file" for place in self._facts[1])
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """Sizes of the items, (n,), or (n, 2) for sizes of two numbers."""
+        """Sizes of the items: shape (n,), or (n, 2) if a size has two numbers."""
         sizes: NDArray[np.float64] = self.table["sizes"][self.rows]
         return sizes
 
     @property
     def digests(self) -> NDArray[np.uint8]:
-        """Digests (n, 16) of the contents of the items; see `digest_of`."""
+        """Hashes of the items' contents, shape (n, 16); see `digest_of`."""
         digests: NDArray[np.uint8] = self.table["digests"][self.rows]
         return digests
 
     @property
     def names(self) -> "StoredNames":
-        """Names of the items in messages, made when they are accessed."""
+        """Names of the items for messages; each name is made when it is accessed."""
         return StoredNames(self)
 
     def __len__(self) -> int:
@@ -172,7 +175,10 @@ class StoredItems(Sequence[Item]):
     @overload
     def __getitem__(self, place: slice) -> "StoredItems": ...
     def __getitem__(self, place: int | slice) -> "Item | StoredItems":
-        """Read an item; a slice gives stored items, which are not read yet."""
+        """Read and return an item.
+
+        For a slice, return stored items without reading them.
+        """
         if isinstance(place, slice):
             start, stop, step = place.indices(len(self))
             if step != 1:
@@ -200,11 +206,15 @@ class StoredItems(Sequence[Item]):
             yield from rows.tolist()
 
     def take(self, places: Rows) -> "StoredItems":
-        """Keep items by position, in this order."""
+        """Return the stored items at some positions, in that order."""
         return StoredItems(self.table, {"rows": self.rows[places]})
 
     def shared(self, cache: Cache) -> "StoredItems":
-        """Let other processes read the table of places, if they can read the items."""
+        """Return items that other processes read from their files.
+
+        The table of the items' places is written to the cache. If other processes
+        cannot see the files or the cache, the items are returned unchanged.
+        """
         if not cache.seen:
             return self
         table, rows = self.table, self.rows
@@ -215,7 +225,7 @@ class StoredItems(Sequence[Item]):
         return StoredItems(table, cache.share(f"items/{name}", {"rows": rows}))
 
     def name(self, row: int) -> str:
-        """Name an item by its position among all items."""
+        """Return the name of the item at position `row` among all N items."""
         number, shown = int(self.table["numbers"][row]), self._place(row).shown
         if shown is not None:
             return f"{shown}{number}"
@@ -237,7 +247,7 @@ class StoredItems(Sequence[Item]):
         return place.path
 
     def _item(self, row: int, file: IO[bytes]) -> Item:
-        """Read an item, by its position among all items, from its open file."""
+        """Read the item at position `row` among all N items from its open file."""
         table = self.table
         file.seek(int(table["offsets"][row]))
         data = file.read(int(table["lengths"][row]))
@@ -253,13 +263,16 @@ class StoredItems(Sequence[Item]):
 
 
 class StoredNames(Sequence[str]):
-    """Names of stored items: `mails.jsonl, line 7`, or `spam/3.txt`."""
+    """Names of stored items for messages: `mails.jsonl, line 7`, or `spam/3.txt`."""
 
     def __init__(self, items: StoredItems) -> None:
         self._items = items
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the places of items; pickle the names if others cannot see places."""
+        """Pickle only where items are stored.
+
+        If others cannot read there, pickle the names.
+        """
         if not self._items.is_shared:
             return tuple, ([*self],)
         return StoredNames, (self._items,)
@@ -272,20 +285,23 @@ class StoredNames(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> "StoredNames": ...
     def __getitem__(self, place: int | slice) -> "str | StoredNames":
-        """Name an item; a slice gives names that are made when they are accessed."""
+        """Return the name of an item.
+
+        For a slice, return names that are made on access.
+        """
         if isinstance(place, slice):
             return StoredNames(self._items[place])
         return self._items.name(int(self._items.rows[place]))
 
     def take(self, places: Rows) -> "StoredNames":
-        """Keep names by position, in this order."""
+        """Return the names at some positions, in that order."""
         return StoredNames(self._items.take(places))
 
 
 class StoredItemsWriter:
-    """Builds the table of places, item by item; writes items that have no file.
+    """Collects where items are stored, one by one, and writes items that have no file.
 
-    Written files appear if the `with` block ends without an error.
+    Written files appear only if the `with` block ends without an error.
     """
 
     def __init__(self) -> None:
@@ -309,7 +325,7 @@ class StoredItemsWriter:
         return len(self._places_of)
 
     def add(self, item: Item, reference: Reference) -> None:
-        """Add an item to the table; write it if its form is a piece."""
+        """Add an item to the table; write its content if it is in no file yet."""
         place, number, offset, length, own_name = reference
         if place.form == "piece":
             offset, length = self._write(item, Path(os.fsdecode(place.path)))
@@ -327,7 +343,7 @@ class StoredItemsWriter:
         self._digests += digest_of(item.payload)
 
     def _write(self, item: Item, path: Path) -> tuple[int, int]:
-        """Write an item to a file of pieces; return its offset and length."""
+        """Append an item to a file of contents; return its offset and length."""
         if path not in self._pieces:
             path.parent.mkdir(parents=True, exist_ok=True)
             opened = replace_when_done(path)
@@ -336,7 +352,7 @@ class StoredItemsWriter:
         return offset, self._pieces[path].write(msgspec.msgpack.encode(item.payload))
 
     def items(self) -> StoredItems:
-        """Return the added items; at least one, and all of one kind."""
+        """Return the added items; there must be at least one, and all of one kind."""
         (kind,) = self.kinds
         digests = np.frombuffer(self._digests, np.uint8).reshape(-1, DIGEST)
         sizes = np.array(self._sizes)
@@ -357,7 +373,10 @@ class StoredItemsWriter:
 
 
 def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> StoredItems:
-    """Write items that are in memory to a file; names remain as they are."""
+    """Write items from memory to the file `path`; return them as stored items.
+
+    The names of the items do not change.
+    """
     place = Place("piece", os.fsencode(path.absolute()))
     with StoredItemsWriter() as writer:
         for item, name in zip(items, names, strict=True):
@@ -366,7 +385,7 @@ def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> Stor
 
 
 def digest_of(payload: Any) -> bytes:
-    """Return a digest of an item's content: 16 bytes."""
+    """Return a hash of 16 bytes of an item's content."""
     content = msgspec.msgpack.encode(payload)
     return hashlib.blake2b(content, digest_size=DIGEST).digest()
 

@@ -1,1 +1,1 @@
-"""Features of a project: chosen, learned from labelled items, computed."""
+"""Features of a project: choosing them, learning them, and computing values."""

@@ -1,4 +1,4 @@
-"""The features of a project: found by name, checked, and probed for their width."""
+"""The features of a project: found by name, checked, and tried on an item."""
 
 import contextlib
 import logging
@@ -55,8 +55,8 @@ class ProjectFeatures:
     """The features of a project: descriptions for the index, and code.
 
     A build runs the user's files once. Another process receives only the paths of the
-    files, and runs them when it first needs a feature. `recipes` are of features that
-    are not learned yet, which `stored` does not have.
+    files, and runs them when it first needs a feature. `recipes` describe the features
+    that are yet to be learned; `stored` has only features that are ready.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class ProjectFeatures:
         self._arrays: SharedArrays | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle everything but the recipes: only the build's process uses recipes."""
+        """Pickle all but the recipes, since only the build's process uses recipes."""
         if self._arrays is not None:
             return _read_features, (self._arrays, self.files)
         return type(self), (self.stored, self.files, None, (), self.learned)
 
     def shared(self, cache: Cache) -> "ProjectFeatures":
-        """Make descriptions and weights readable for calls in other processes."""
+        """Put descriptions and weights into the cache, for worker processes."""
         stored = msgspec.msgpack.encode(self.stored)
         arrays: dict[str, Array] = {"stored": np.frombuffer(stored, np.uint8)}
         for place, one in enumerate(self.stored):
@@ -94,7 +94,7 @@ class ProjectFeatures:
         return shared
 
     def joined(self, learned: Self) -> "ProjectFeatures":
-        """Append the features that the recipes have learned; make a new extractor."""
+        """Return these features followed by the features in `learned`."""
         features = [*(self.extractor.features if self.stored else ())]
         features += learned.extractor.features
         stored = [*self.stored, *learned.stored]
@@ -103,7 +103,10 @@ class ProjectFeatures:
 
     @property
     def extractor(self) -> Extractor:
-        """Extractor of the features; BadFeature if their code has changed."""
+        """Extractor that computes the features; made at the first access.
+
+        Raises BadFeature if the features' code has changed since they were described.
+        """
         if self._extractor is None:
             key = msgspec.msgpack.encode(self.stored), self.files
             if key not in _LOADED:
@@ -114,12 +117,15 @@ class ProjectFeatures:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """First column of each feature in a full row, and at the end the width."""
+        """First column of each feature in a row of values, then the row's width."""
         return (0, *accumulate(feature.width for feature in self.stored))
 
 
 def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatures:
-    """Read shared features; `extractor` loads their code when it is needed."""
+    """Read the features' descriptions and weights from shared arrays.
+
+    The code in `files` is loaded when a feature is first needed.
+    """
     stored = msgspec.msgpack.decode(
         arrays["stored"].tobytes(), type=list[StoredFeature]
     )
@@ -133,7 +139,7 @@ def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatur
 
 
 def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
-    """Find the project's features, check them, and probe their widths on an item."""
+    """Find the project's features, check them, and find each width on an item."""
     files = project.feature_files
     own = {feature.name: feature for feature in load_features([], files)}
     texts = TextColumns.of(project, dataset, own)
@@ -172,7 +178,7 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
 def _all_chosen(
     project: Project, dataset: Dataset, own: Mapping[str, Feature], texts: TextColumns
 ) -> Chosen:
-    """Find the features that the project names, and the features used by default."""
+    """Return the features that the project names, or else the default features."""
     named, known = project.features.use, recipes_by_name()
     on_texts = texts.named(named)
     groups, usual = _groups(project, dataset, texts, on_texts)
@@ -205,7 +211,7 @@ def _refuse_kinds(
 def _refuse_unsteady(
     chosen: Sequence[StoredFeature], own: Mapping[str, Feature], files: Sequence[Path]
 ) -> None:
-    """Load the user's files again, as each server does, and compare the features."""
+    """Load the user's files again, as a server does; refuse features that differ."""
     if not chosen:
         return
     again = {feature.name: feature for feature in load_features([], files)}
@@ -223,10 +229,10 @@ def _refuse_unsteady(
 
 
 def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
-    """Find widths on the first usable item; check that features give the same twice.
+    """Find each feature's width, and check that its values are the same twice.
 
-    Items of all sizes are checked, since some features draw at random only from large
-    items.
+    Widths come from the first usable item. Items of all sizes are computed twice, since
+    some features draw at random only from large items.
     """
     unusable: BadItem | None = None
     for item, name in zip(dataset.items, dataset.names, strict=True):
@@ -248,7 +254,7 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
 def _functions(
     project: Project, own: Mapping[str, Feature], on_texts: Chosen
 ) -> Iterator[Found]:
-    """Yield the named functions; yield all of the user's own if none is named."""
+    """Yield the named features; if none is named, yield all of the user's own."""
     others = {*recipes_by_name(), *on_texts.names}
     named = [name for name in project.features.use if name not in others]
     ready_made = {f.name: f for f in load_features([n for n in named if n not in own])}
@@ -263,7 +269,7 @@ def _functions(
 def _groups(
     project: Project, dataset: Dataset, texts: TextColumns, on_texts: Chosen
 ) -> tuple[list[Columns], list[str]]:
-    """Find the groups of columns, and the text columns with the usual features."""
+    """Return the groups of columns, and the text columns that get default features."""
     features = project.features
     chosen = features.columns or features.use or features.files
     named = [name for group in features.columns for name in group.columns]
@@ -279,7 +285,7 @@ def _groups(
 
 
 def _is_text(group: Columns, texts: TextColumns) -> bool:
-    """Return True if the columns of a group hold free text: it is no feature."""
+    """Return True if a group's columns hold free text, and so are not a feature."""
     own = [name for name in group.columns if name in texts.texts]
     if not own:
         return False
@@ -321,7 +327,10 @@ def _columns(groups: Sequence[Columns], dataset: Dataset) -> Iterator[Found]:
 
 
 def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
-    """Choose how columns of numbers are stored; warn if 32 bits lose differences."""
+    """Return an offset for each column whose numbers need one to fit 32 bits.
+
+    Warns if different numbers in a column become equal nevertheless.
+    """
     learned = learn_numbers(dataset.items, names)
     for name, found in learned.items():
         if found.lost:
@@ -337,7 +346,7 @@ def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
 
 
 def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
-    """Refuse columns with more words than an index can hold; name the largest."""
+    """Raise BadProject if columns have more words than an index can hold."""
     if not (reason := excess(msgspec.msgpack.encode(known))):
         return
     sizes = {name: len(msgspec.msgpack.encode(known[name])) for name in known}
@@ -350,7 +359,7 @@ def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
 
 
 def _one_each(names: Sequence[str], others: int) -> list[Columns]:
-    """Make every column a feature, or join neighbours if columns are too many."""
+    """Make each column a feature; join neighbouring columns if there are too many."""
     if len(names) + others <= MAX_FEATURES:
         return [Columns(name, [name]) for name in names]
     parts = np.array_split(np.array(names, object), MANY_COLUMNS)

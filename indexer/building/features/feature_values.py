@@ -1,4 +1,4 @@
-"""Feature values of all items: computed in parallel, kept between runs."""
+"""Feature values of all items: computed in parallel, and kept in the cache."""
 
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,10 @@ KEEP_SHARE, KEEP_S = 0.05, 10.0
 
 
 class FeatureTable(NamedTuple):
-    """N items and their feature values (N, width); each feature has some columns."""
+    """N items and their feature values (N, width).
+
+    Each feature has one or more columns.
+    """
 
     dataset: Dataset
     features: ProjectFeatures
@@ -50,10 +53,10 @@ def compute_values(
     cache: Cache,
     progress: Progress,
 ) -> FeatureTable:
-    """Compute every feature of every item, and leave out items that are unusable.
+    """Compute all features of all items; items that are unusable are left out.
 
-    Raises BadProject if an item is unusable and `on_bad_item` is "stop", BadFeature if
-    a feature breaks its promise. Finished values are kept in any case.
+    Raises BadProject if an item is unusable and `on_bad_item` is "stop", and BadFeature
+    if a feature breaks its promise. Computed values are kept in the cache in any case.
     """
     if not features.stored:  # every feature is learned later
         empty = np.empty((len(dataset.items), 0), np.float32)
@@ -81,7 +84,7 @@ def compute_values(
 
 
 def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Columns]:
-    """Return the features, by position, whose values are columns of a table."""
+    """Return, by position, the features that are plain columns of the items' table."""
     if not isinstance(items, Records):
         return {}
     return {
@@ -94,7 +97,7 @@ def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Col
 def _groups(
     dataset: Dataset, features: ProjectFeatures, at_once: Container[int]
 ) -> list[str | None]:
-    """Name each feature's group of cache entries; None for columns of a table."""
+    """Return the name of each feature's cache entries; None for columns of a table."""
     keys = feature_keys(features.stored, features.files)
     return [
         None if position in at_once else f"values/{digest(key, dataset.digest)}"
@@ -103,7 +106,7 @@ def _groups(
 
 
 class ComputedValues(NamedTuple):
-    """Values of n neighbouring items and some features."""
+    """Computed values of some features, for n items in a row."""
 
     start: int  # Position of the first item
     features: tuple[int, ...]  # Positions of the features
@@ -113,7 +116,7 @@ class ComputedValues(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """An entry of the cache: ranges of items, their values, and unusable items."""
+    """A cache entry: a feature's values for ranges of items, and unusable items."""
 
     ranges: list[tuple[int, int]]
     values: NDArray[np.float32]
@@ -136,9 +139,10 @@ def _read_kept(
 class KeptValues:
     """The known values of N items, read from the cache and written to it.
 
-    `groups` name each feature's cache entries; None for a feature that is read from a
-    table. Known values are written to `values` (N, width). `bad` has the reasons of
-    unusable items by position, `done` the number of items whose values are all known.
+    `groups` are names of each feature's cache entries, or None for a feature that is a
+    column of a table. Known values are written to `values` (N, width). `bad` has the
+    reasons of unusable items by position, and `done` is the number of items whose
+    values are all known.
     """
 
     def __init__(
@@ -181,11 +185,11 @@ class KeptValues:
 
     @property
     def complete(self) -> bool:
-        """Return True if all values are known."""
+        """True if all values of all items are known."""
         return self.done == self._known.shape[1]
 
     def missing(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Yield ranges of items that lack the same features: start, stop, features."""
+        """Yield (start, stop, features): items and their features not yet computed."""
         known = self._known
         changes = np.flatnonzero((known[:, 1:] != known[:, :-1]).any(axis=0)) + 1
         bounds = [0, *changes.tolist(), known.shape[1]]
@@ -195,7 +199,7 @@ class KeptValues:
                 yield start, stop, lacking
 
     def add(self, found: ComputedValues) -> None:
-        """Add computed values; write them to the cache from time to time."""
+        """Add computed values, and write them to the cache from time to time."""
         part = slice(found.start, found.start + len(found.rows))
         begun = 0
         for position in found.features:
@@ -212,7 +216,7 @@ class KeptValues:
             self.keep()
 
     def keep(self) -> None:
-        """Write the values added since the last call, as one entry per feature."""
+        """Write all values added since the last call, one cache entry per feature."""
         added, self._added = sorted(self._added, key=lambda one: one.start), []
         self._kept_s = time.monotonic()
         for position, group in enumerate(self._groups):
@@ -230,7 +234,7 @@ class KeptValues:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join neighbouring ranges of an ascending list."""
+    """Join ranges that touch, in an ascending list of ranges."""
     joined: list[tuple[int, int]] = []
     for start, stop in ranges:
         if joined and joined[-1][1] == start:
@@ -246,7 +250,7 @@ def _compute(
     kept: KeptValues,
     on_progress: OnProgress,
 ) -> None:
-    """Compute the missing values, in calls of about `Workers.call_s` seconds each."""
+    """Compute the missing values in calls of about `Workers.call_s` seconds each."""
     item_s = 0.0
 
     def calls() -> Iterator[tuple[Any, ...]]:
@@ -281,9 +285,10 @@ def _read_columns(
     at_once: Mapping[int, Columns],
     values: NDArray[np.float32],
 ) -> Iterator[tuple[int, dict[int, str]]]:
-    """Read columns of a table into the values, some rows at a time.
+    """Copy columns of a table into `values`, some rows at a time.
 
-    Yields the number of rows read, and the reasons of unusable rows among the latest.
+    After each block, yields the number of rows read so far, and the reasons of the
+    unusable rows in the block.
     """
     if not at_once:
         return
@@ -317,7 +322,10 @@ def _compute_chunk(
     features: ProjectFeatures,
     lacking: tuple[int, ...],
 ) -> ComputedValues:
-    """Compute features of items; unusable items have no values."""
+    """Return the features of some items.
+
+    An unusable item has a reason and no values.
+    """
     begun_s = time.perf_counter()
     starts = features.starts
     rows = np.zeros((len(items), starts[-1]), np.float32)
@@ -334,7 +342,7 @@ def _compute_rows(
     missing: Sequence[int],
     rows: NDArray[np.float32],
 ) -> dict[int, str]:
-    """Compute features into the rows; return the reasons of unusable items."""
+    """Write features into `rows`; return the reasons of unusable items by position."""
     bad: dict[int, str] = {}
     with one_thread():
         for at, item in enumerate(items):

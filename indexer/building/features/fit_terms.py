@@ -1,7 +1,8 @@
 """Weights of terms, fitted to the labels of texts by scikit-learn or by Bayes' rule.
 
-Two classes have one score, which grows with the probability of the second class. More
-classes have one score each. Numbers have one score, which grows with the number.
+With two classes, a text has one score, which grows with the probability of the second
+class. With more classes, it has one score per class. For numbers, it has one score,
+which grows with the number.
 """
 
 import warnings
@@ -28,7 +29,7 @@ SMOOTHING = 0.03  # added texts per term in Bayes' rule
 
 
 class Fitting(NamedTuple):
-    """Settings of a fit."""
+    """Settings for fitting weights."""
 
     classes: int  # Number of classes; 0 if labels are numbers
     most: int  # Number of terms to keep at most
@@ -38,7 +39,7 @@ class Fitting(NamedTuple):
 
 
 class TrainingTexts(NamedTuple):
-    """Texts to learn from: their terms, labels (N,) and parts (N,).
+    """Texts to learn from: their terms, their labels (N,) and their folds `parts` (N,).
 
     Labels are codes of classes, or numbers of mean 0 and deviation 1.
     """
@@ -48,42 +49,42 @@ class TrainingTexts(NamedTuple):
     parts: Codes
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all arrays, by name."""
+        """Return all arrays of the texts by name, for sharing with other processes."""
         own = {"labels": self.labels, "parts": self.parts}
         return {**self.table._asdict(), **own}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Make texts from the arrays that `arrays` returned."""
+        """Make the texts from the result of `arrays`."""
         table = TermTable(*(arrays[name] for name in TermTable._fields))
         return cls(table, arrays["labels"], arrays["parts"])
 
     def only(self, chosen: NDArray[np.bool_]) -> "TrainingTexts":
-        """Keep some of the texts."""
+        """Return the texts whose entry in the mask `chosen` is True."""
         rows = np.flatnonzero(chosen)
         return TrainingTexts(self.table.only(rows), self.labels[rows], self.parts[rows])
 
 
 def scores_of(classes: int) -> int:
-    """Return the number of scores for so many classes; 0 classes stand for numbers."""
+    """Return the number of scores of a text; `classes` is 0 if labels are numbers."""
     return classes if classes > 2 else 1
 
 
 def standardised(numbers: Scores) -> Scores:
-    """Shift numbers (N,) to mean 0, and scale them to deviation 1 if they differ."""
+    """Return numbers (N,) scaled to mean 0 and deviation 1; equal numbers become 0."""
     spread = numbers.std()
     shifted: Scores = (numbers - numbers.mean()) / (spread if spread > 0 else 1.0)
     return shifted
 
 
 def signs_of(codes: Codes, classes: int) -> NDArray[np.float64]:
-    """Return (N, K): 1 for a score that should be above 0, -1 for a score below 0."""
+    """Return (N, K): 1 if a text's score should be above 0, and -1 if below 0."""
     wanted = np.arange(1, 2) if classes == 2 else np.arange(classes)
     return np.where(codes[:, None] == wanted, 1.0, -1.0)
 
 
 def fit_terms(table: TermTable, labels: NDArray[Any], fitting: Fitting) -> TermWeights:
-    """Choose terms by these texts alone, and fit their weights to the labels (N,)."""
+    """Choose terms that occur in these texts, and fit their weights to labels (N,)."""
     vocabulary = choose_vocabulary(table, fitting.most)
     return _fit(table, vocabulary, weigh(table, vocabulary), labels, fitting)
 
@@ -94,7 +95,10 @@ def score_part(
     fitting: Fitting,
     strengths: Sequence[float | None],
 ) -> list[Scores]:
-    """Score the texts of a fold by weights of other folds: (M, K) for each strength."""
+    """Score the M texts of fold `part` with weights fitted on the other folds.
+
+    Returns scores (M, K) for each of the strengths of regularisation.
+    """
     texts = TrainingTexts.of(arrays)
     own = texts.parts == part
     table, labels, _ = texts.only(~own)
@@ -113,9 +117,10 @@ def least_loss(
     tried: Sequence[Sequence[Scores]],
     classes: int,
 ) -> int:
-    """Choose the strength with the least loss by `tried[fold][strength]`, scores.
+    """Return the position of the strength whose out-of-fold scores have the least loss.
 
-    The loss is the mean logistic loss of all scores; for numbers, the squared error.
+    `tried[fold][strength]` are scores, and `names` are the numbers of the folds. The
+    loss is the mean logistic loss of all scores; for numbers, the squared error.
     """
     losses = np.zeros(len(tried[0]))
     signs = signs_of(texts.labels, classes) if classes else None
@@ -204,7 +209,7 @@ def _linear(
 
 
 def _bayes(rows: "csr_array", codes: Codes, fitting: Fitting) -> tuple[Scores, Scores]:
-    """Weigh terms by how often they come in each class (multinomial naive Bayes)."""
+    """Weigh terms by their frequency in each class (multinomial naive Bayes)."""
     from scipy.sparse import csr_array
 
     count, classes = len(codes), fitting.classes

@@ -1,8 +1,8 @@
 """Features that are learned from labelled texts: scores of terms.
 
-The score of a training item is computed out of fold, by weights learned from other
-training items. So a model is trained on scores like those of unseen items. All other
-items are scored by the stored feature, which is learned from all training items.
+The score of a training item is computed out of fold: by weights that were learned from
+other training items. So models are trained on scores like the scores of unseen items.
+All other items are scored by weights learned from all training items.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -71,7 +71,7 @@ SAMPLED = 200  # texts in which terms are counted, to estimate the terms of all 
 
 
 class Lesson(NamedTuple):
-    """Items to learn features from."""
+    """The items that features are learned from, divided into folds."""
 
     dataset: Dataset  # All items
     rows: Rows  # (N,) int64: Positions of the items to learn from, ascending
@@ -80,7 +80,7 @@ class Lesson(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """A learned feature, and the scores of the items that taught the feature."""
+    """A learned feature, and the out-of-fold scores of its training items."""
 
     weights: TermWeights  # Weights of terms
     facts: StoredTerms  # Description for the index
@@ -92,7 +92,10 @@ class Learned(NamedTuple):
 def lesson_of(
     dataset: Dataset, divisions: Sequence[tuple[Rows, Rows]], seed: int
 ) -> Lesson:
-    """Choose the items to learn from: training items; with folds, all items."""
+    """Return the items to learn features from.
+
+    These are the training items; with cross-validation, all items.
+    """
     if len(divisions) == 1:
         rows = divisions[0][0]
         parts = divide_groups(dataset.codes[rows], dataset.groups[rows], FOLDS, seed)
@@ -106,7 +109,7 @@ def lesson_of(
 def learn_features(
     table: FeatureTable, lesson: Lesson, learner: "FeatureLearner"
 ) -> FeatureTable:
-    """Learn features by the table's recipes, and append their values."""
+    """Learn the features that the table's recipes describe, and append their values."""
     recipes, dataset = table.features.recipes, table.dataset
     lessons = _lessons(recipes, lesson)
     found = learner.learn([one.recipe for one in recipes], lessons)
@@ -132,7 +135,10 @@ def learn_features(
 
 
 def _lessons(recipes: Sequence[ChosenRecipe], lesson: Lesson) -> list[Lesson]:
-    """Return the lesson of each recipe; recipes on the same column share a lesson."""
+    """Return the items to learn each recipe from, with the texts of its column.
+
+    Recipes on the same column share one `Lesson`.
+    """
     of_columns: dict[str, Lesson] = {}
     lessons = []
     for one in recipes:
@@ -166,7 +172,7 @@ def _features_of(
 
 
 class FeatureLearner:
-    """Learns features by their recipes, and keeps them between runs."""
+    """Learns features by recipes, and keeps them in the cache between runs."""
 
     def __init__(self, workers: Workers, cache: Cache, progress: Progress) -> None:
         self.workers, self.cache, self.progress = workers, cache, progress
@@ -174,7 +180,10 @@ class FeatureLearner:
     def learn(
         self, recipes: Sequence[Recipe], lessons: Sequence[Lesson]
     ) -> list[Learned]:
-        """Learn each feature from its lesson; all lessons have the same folds."""
+        """Learn a feature by each recipe, from the lesson at the same position.
+
+        All lessons have the same folds.
+        """
         names = [*map(_name, recipes, lessons)]
         found = [
             self.cache.recall(name, partial(_read, lesson))
@@ -196,7 +205,10 @@ class FeatureLearner:
         return [learned for learned in found if learned is not None]
 
     def _steps(self, recipe: Recipe, lesson: Lesson) -> Iterator[Learned | None]:
-        """Learn a feature; yield None after each step, and the feature at the end."""
+        """Learn a feature.
+
+        Yield None after each step, and the feature after the last.
+        """
         dataset, names = lesson.dataset, np.unique(lesson.parts).tolist()
         width = scores_of(len(dataset.labels))
         entry, extent = _name(recipe, lesson), Extent.of(recipe, lesson)
@@ -237,7 +249,10 @@ class FeatureLearner:
     def _choose(
         self, entry: str, texts: TrainingTexts, names: Sequence[int], fitting: Fitting
     ) -> Generator[None, None, tuple[Fitting, list[NDArray[np.float64]]]]:
-        """Choose the strength of a regression; return it with the scores by fold."""
+        """Choose the strength of regularisation.
+
+        Return it with the scores of each fold. Yields None after each fold.
+        """
         tried: list[list[NDArray[np.float64]]] = []
         for each in self._out_of_fold(entry, texts, names, fitting, STRENGTHS):
             tried.append(each)
@@ -254,7 +269,10 @@ class FeatureLearner:
         fitting: Fitting,
         strengths: Sequence[float | None],
     ) -> Iterator[list[NDArray[np.float64]]]:
-        """Yield the scores of each fold, for each strength, by the other folds."""
+        """Yield each fold's scores, one array per strength.
+
+        The weights for a fold are fitted on the other folds.
+        """
         # the name is unique, since another build may learn the same in this folder
         name = f"{entry}/.{len(texts.parts)}.{token_hex(8)}.tmp"
         shared = self.cache.share(name, texts.arrays())
@@ -275,7 +293,7 @@ class FeatureLearner:
 
 
 class Extent(NamedTuple):
-    """Estimated numbers of terms in a lesson's texts, summed group by group."""
+    """Estimated numbers of terms in the texts of a lesson, added up group by group."""
 
     ranks: Rows  # (N,) int64: Ranks of the items' groups, in an order that is drawn
     # (N,) float64: Number of terms in all groups up to the rank of each item's group
@@ -283,7 +301,10 @@ class Extent(NamedTuple):
 
     @classmethod
     def of(cls, recipe: Recipe, lesson: Lesson) -> "Extent":
-        """Count the terms of some texts; estimate terms of other texts by length."""
+        """Estimate the numbers of terms by the texts' lengths.
+
+        The number of terms per character is counted in some of the texts.
+        """
         names, own = np.unique(lesson.dataset.groups[lesson.rows], return_inverse=True)
         ranks = np.random.default_rng(lesson.seed).permutation(len(names))[own]
         first = np.argsort(ranks, kind="stable")[:SAMPLED]
@@ -296,11 +317,14 @@ class Extent(NamedTuple):
 
     @property
     def terms(self) -> float:
-        """Number of terms of all texts."""
+        """Estimated number of terms in all texts."""
         return float(self.total.max())
 
     def within(self, limit: float) -> NDArray[np.bool_]:
-        """Return a mask (N,) of the first groups within `limit` terms, at least two."""
+        """Return a mask (N,) of the texts of the first groups.
+
+        The groups have at most `limit` terms in total, but are at least two groups.
+        """
         return (self.total <= limit) | (self.ranks < 2)
 
 
@@ -310,7 +334,7 @@ def _count_items(name: str, items: Sequence[Item]) -> CountedTexts:
 
 
 def _name(recipe: Recipe, lesson: Lesson) -> str:
-    """Name the cache entry of a learned feature by all that it depends on."""
+    """Return the cache name of a learned feature, made of all that it depends on."""
     dataset, rows, parts, seed = lesson
     division = digest(rows.tobytes(), parts.tobytes(), seed)
     code = fingerprint(recipe.feature(NOTHING))
@@ -327,7 +351,7 @@ def _plain(learned: Learned) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _read(lesson: Lesson, meta: dict[str, Any], arrays: dict[str, Array]) -> Learned:
-    """Read a learned feature from the cache, and check that it fits the lesson."""
+    """Read a learned feature from the cache; check that it has the lesson's items."""
     arrays = {**arrays}
     rows, scores = arrays.pop("rows"), arrays.pop("scores")
     facts = msgspec.convert(meta["facts"], StoredTerms)

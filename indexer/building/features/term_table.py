@@ -1,4 +1,4 @@
-"""A sparse table of the terms of many texts; weights are learned from the table."""
+"""A sparse table of the terms in many texts, from which weights are learned."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ CHUNK = 1 << 20
 
 
 class TermTable(NamedTuple):
-    """Terms of N texts, text after text; each term occurs in at least two texts."""
+    """The terms of N texts; each term occurs in at least two texts."""
 
     hashes: NDArray[np.uint32]  # (T,) uint32: All terms, ascending
     # (N + 1,) int64: Position of each text's first term; at the end the number of terms
@@ -28,7 +28,7 @@ class TermTable(NamedTuple):
     counts: NDArray[np.float32]
 
     def only(self, rows: Rows) -> "TermTable":
-        """Keep the texts at some ascending positions."""
+        """Return the table of the texts at ascending positions `rows`."""
         lengths = np.diff(self.starts)[rows]
         kept = np.zeros(len(self.starts) - 1, np.bool_)
         kept[rows] = True
@@ -38,7 +38,7 @@ class TermTable(NamedTuple):
 
 
 class CountedTexts(NamedTuple):
-    """Terms of N texts: numbers of different terms (N,), then hashes and counts."""
+    """Terms of N texts: different terms per text, hashes and counts of terms."""
 
     lengths: Rows
     hashes: NDArray[np.uint32]
@@ -46,7 +46,7 @@ class CountedTexts(NamedTuple):
 
 
 class Vocabulary(NamedTuple):
-    """The V terms that are kept."""
+    """The V terms that get a weight, with their rarity."""
 
     terms: Rows  # (V,) int64: Positions among all terms, ascending
     # (V,) float32: Smoothed inverse document frequency
@@ -54,7 +54,7 @@ class Vocabulary(NamedTuple):
 
 
 def count_texts(recipe: Recipe, texts: Sequence[str]) -> CountedTexts:
-    """Count the terms of texts, as a recipe says."""
+    """Count the terms of each text; the recipe defines what a term is."""
     counted = [recipe.count(text) for text in texts]
     return CountedTexts(
         np.array([len(text.hashes) for text in counted], np.int64),
@@ -64,7 +64,7 @@ def count_texts(recipe: Recipe, texts: Sequence[str]) -> CountedTexts:
 
 
 def make_table(parts: Sequence[CountedTexts]) -> TermTable:
-    """Make a table of counted texts, without terms that occur in one text only."""
+    """Make a table of counted texts; terms that occur in one text only are dropped."""
     lengths, every, counts = map(np.concatenate, zip(*parts, strict=True))
     hashes, found = np.unique(every, return_counts=True)
     hashes = hashes[found >= FEWEST_TEXTS]
@@ -78,7 +78,10 @@ def make_table(parts: Sequence[CountedTexts]) -> TermTable:
 
 
 def choose_vocabulary(table: TermTable, most: int) -> Vocabulary:
-    """Keep the terms in the most texts, at least 2; of equal terms the lower hash."""
+    """Choose the up to `most` terms that occur in the most texts, and in at least two.
+
+    Of equally frequent terms, the terms with lower hashes come first.
+    """
     found = np.bincount(table.terms, minlength=len(table.hashes))
     often = np.flatnonzero(found >= FEWEST_TEXTS)
     first = np.argsort(-found[often], kind="stable")[:most]
@@ -89,7 +92,7 @@ def choose_vocabulary(table: TermTable, most: int) -> Vocabulary:
 
 
 def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
-    """Make rows (N, V) of counts times rarity, scaled to length 1 if not empty."""
+    """Return sparse rows (N, V): counts times rarity, each row scaled to length 1."""
     from scipy.sparse import csr_array
 
     places = np.full(len(table.hashes), -1, np.int32)
@@ -107,13 +110,13 @@ def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
 
 
 def score(rows: "csr_array", learned: TermWeights) -> NDArray[np.float64]:
-    """Return scores (N, K) of weighed texts, as `TermScores` does for each text."""
+    """Return the scores (N, K) of rows from `weigh`, equal to those of `TermScores`."""
     scores: Any = rows @ learned.weights.astype(np.float64)
     scored: NDArray[np.float64] = scores + learned.intercepts
     return scored
 
 
 def _starts_among(kept: NDArray[np.bool_], starts: Rows) -> Rows:
-    """Return the positions of the texts' first terms once some terms are dropped."""
+    """Return where each text's terms start after terms outside `kept` are dropped."""
     begun: Rows = starts - np.flatnonzero(~kept).searchsorted(starts)
     return begun

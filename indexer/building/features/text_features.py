@@ -1,4 +1,4 @@
-"""Features of texts, applied to the columns of a table that hold free text."""
+"""Features of texts, applied to text items or to a table's columns of free text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,50 +50,50 @@ Found = tuple[StoredFeature, Feature]
 
 
 class ChosenRecipe(NamedTuple):
-    """A feature to learn: of texts, or of a column of records that holds texts."""
+    """A recipe to learn a feature: of text items, or of a record's text column."""
 
     recipe: Recipe
     text: StoredText | UnsetType = UNSET
 
     @property
     def name(self) -> str:
-        """Name of the feature."""
+        """Name of the learned feature."""
         if self.text is UNSET:
             return self.recipe.name
         return name_on(self.text.column, self.recipe.name)
 
     @property
     def kind(self) -> Kind:
-        """Kind of the items."""
+        """Kind of the items that the feature reads."""
         return self.feature(NOTHING).kind
 
     def feature(self, learned: TermWeights) -> Feature:
-        """Make the feature with learned weights."""
+        """Make the feature that scores items with these learned weights."""
         made = self.recipe.feature(learned)
         return made if self.text is UNSET else self.text.put(made)
 
 
 class Chosen(NamedTuple):
-    """Features that are chosen, and recipes of chosen features that are learned."""
+    """The chosen features: features that are ready, and recipes to learn others."""
 
     found: Sequence[Found] = ()
     recipes: Sequence[ChosenRecipe] = ()
 
     @property
     def names(self) -> set[str]:
-        """Names of all features."""
+        """Names of all features, ready or to be learned."""
         return {one.name for one, _ in self.found} | {one.name for one in self.recipes}
 
     @property
     def steps(self) -> int:
-        """Number of different steps that the features need."""
+        """Number of different steps that all features need together."""
         made = [one for _, one in self.found]
         return len(with_needs([*made, *(one.feature(NOTHING) for one in self.recipes)]))
 
 
 @dataclass(frozen=True)
 class TextColumns:
-    """The columns of free text that a project's records have."""
+    """The columns of free text in a project's records."""
 
     texts: Mapping[str, StoredText]  # Columns of free text, by name
     columns: Sequence[str]  # Names of all columns
@@ -103,14 +103,17 @@ class TextColumns:
     def of(
         cls, project: Project, dataset: Dataset, own: Mapping[str, Feature]
     ) -> "TextColumns":
-        """Find the columns of free text; items that are no records have none."""
+        """Find the columns of free text; there are none if items are not records."""
         if dataset.kind != "record":
             return cls({}, (), own)
         texts = dict(_texts_in(dataset.items, project))
         return cls(texts, column_names(dataset.items), own)
 
     def named(self, names: Sequence[str]) -> Chosen:
-        """Find features with names such as `note: learned_words`; skip other names."""
+        """Return the features with names such as `note: learned_words`.
+
+        Skip other names.
+        """
         known = {*self.own, *self._of_texts}
         wanted = [name for name in names if name not in known and BETWEEN in name]
         if not self.columns:
@@ -118,7 +121,11 @@ class TextColumns:
         return self._made([self._part(name) for name in wanted])
 
     def usual(self, columns: Sequence[str], room: int) -> Chosen:
-        """Choose default features for some columns, the same number for each column."""
+        """Return default features, the same for each of the columns.
+
+        There are as many as possible, and at most `room` in total. Raises BadProject if
+        `room` is too small for one feature per column.
+        """
         for count in range(len(BEST_FIRST), 0, -1):
             best = BEST_FIRST[:count]
             names = [name for name in default_features("text") if name in best]
@@ -139,7 +146,7 @@ class TextColumns:
         return {**texts, **recipes_by_name()}
 
     def _part(self, name: str) -> tuple[str, str]:
-        """Split a name into a column and a feature of texts."""
+        """Split `COLUMN: FEATURE` into the column and the feature of texts."""
         begun = [one for one in self.columns if name.startswith(name_on(one, ""))]
         if not begun:
             column = name.rpartition(BETWEEN)[0]
@@ -180,7 +187,7 @@ class TextColumns:
 
 
 def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
-    """Return the texts of a column as items; raise BadProject if a cell is a number."""
+    """Return a data set of a column's texts; raise BadProject if a cell is a number."""
     items, read = dataset.items, text.begin
     if isinstance(items, Records):  # so that no other column is read
         items = Records({text.column: items.columns[text.column]}, items.rows)[:]
@@ -195,7 +202,7 @@ def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
 
 
 def lacks_text(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
-    """Return a mask (N,): True for a record whose cell in a text column is empty."""
+    """Return a mask (N,): True for a record whose cell in the column is empty."""
     if isinstance(items, Records):
         return items.columns[column].missing()[items.rows]
     values = (_record(item).get(column) for item in items)
@@ -203,7 +210,10 @@ def lacks_text(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
 
 
 def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
-    """Return the number of characters (N,) of the records' free texts, or None."""
+    """Return the characters of all free texts in each record (N,).
+
+    None without texts.
+    """
     if isinstance(items, Records):
         lengths = [
             _lengths(one) for one in items.columns.values() if one.kind == "text"
@@ -219,7 +229,7 @@ def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
 def _texts_in(
     items: Sequence[Item], project: Project
 ) -> Iterator[tuple[str, StoredText]]:
-    """Yield the columns of free text, with the longest text's length, and the cost."""
+    """Yield each column of free text: its name, and its longest length and cost."""
     groups = project.features.columns
     costs = {group.columns[0]: dict(group.cost) for group in groups if group.cost}
     if isinstance(items, Records):
@@ -239,7 +249,7 @@ def _texts_in(
 
 
 def _strings(items: Sequence[Item]) -> dict[str, list[str | None]]:
-    """Collect the columns that hold only strings: a cell for each item."""
+    """Return the columns that hold only strings, each with one cell per item."""
     found: dict[str, list[Any]] = {}
     for place, item in enumerate(items):
         for name, value in _record(item).items():

@@ -1,1 +1,1 @@
-"""Compiled division of groups into parts."""
+"""Compiled code that divides groups of items."""

@@ -1,4 +1,4 @@
-"""Dividing groups of items into parts, one group after the other."""
+"""Dividing groups of items into parts with similar shares of classes."""
 
 import numpy as np
 from numba import float64, int64, void
@@ -22,11 +22,13 @@ def divide_in_order(
     sizes: NDArray[np.int64],
     part_of: NDArray[np.int64],
 ) -> None:
-    """Give each group, in this order, to the part that holds least of its classes.
+    """Put each group, in `order`, into the part with the least of its classes.
 
     Group g has `counts[j]` items of class `classes[j]`, for j from `starts[g]` to
-    `starts[g + 1]`. `held` (P, K) and `sizes` (P,) count what the parts hold, from
-    zero, and `part_of` (G,) takes the part of each group.
+    `starts[g + 1]`. `weights` (K,) say how much an item of each class counts. Three
+    arrays are filled: `held` (P, K) with the items of each class in each of the P
+    parts, and `sizes` (P,) with the items in each part, both zero before the call; and
+    `part_of` (G,) with the part of each group.
     """
     parts = held.shape[0]
     for place in range(order.shape[0]):
