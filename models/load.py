@@ -32,10 +32,11 @@ LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {
 
 
 def load_model(kind: str, arrays: Mapping[str, NDArray[Any]], *, width: int) -> Model:
-    """Make a model of stored arrays, for full rows of `width` columns; else BadModel.
+    """Make a model from its stored arrays, for full rows of `width` columns.
 
-    Everything that kernels rely on is checked: types, shapes, columns inside the row,
-    finite numbers, and a leaf at the end of every walk. The arrays are not copied.
+    BadModel unless the arrays are safe for kernels. The checks cover types, shapes,
+    columns inside the row, finite numbers, and a leaf at the end of every walk. The
+    arrays are not copied.
     """
     stored = Stored(kind, arrays)
     if kind in CONSTANT:

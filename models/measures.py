@@ -40,7 +40,10 @@ def confusion(
     classes: int,
     weights: ArrayLike | None = None,
 ) -> Floats:
-    """Compute the confusion matrix: the weight of rows by label (row) and choice."""
+    """Compute the confusion matrix (classes, classes).
+
+    Entry (i, j) is the weight of the rows with label i and choice j.
+    """
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
     largest = int(max(own.max(), chosen.max()))
@@ -75,8 +78,9 @@ def log_loss(
 ) -> float:
     """Compute the mean negative logarithm of the probability of a row's label, in nats.
 
-    Probabilities below float64's epsilon, and those of classes without scores, count as
-    epsilon, as in scikit-learn. BadInput if scores are not probabilities.
+    Probabilities below float64's epsilon count as epsilon, as in scikit-learn. So do
+    the probabilities of classes without scores. BadInput if scores are not
+    probabilities.
     """
     own, shares = _codes("labels", labels), _scores(scores)
     each = _weights(own, shares, weights)
@@ -93,8 +97,9 @@ def auc(
 ) -> float:
     """Compute the area under the ROC curve, in [0, 1]; K >= 2.
 
-    With two classes the result is the second class's area. With more it is the mean
-    (macro one-vs-rest) over the classes of some but not all rows; NaN without any.
+    With two classes the result is the area of the second class. With more classes it is
+    the mean area of each class against the rest (macro one-vs-rest). The mean leaves
+    out classes that no row or every row has, and is NaN if no class is left.
     """
     own, given = _codes("labels", labels), _scores(scores)
     each = _weights(own, given, weights)
@@ -150,7 +155,10 @@ def d2_absolute(
 
 
 def _explained(own: Floats, given: Floats, rest: float, all_: float) -> float:
-    """Compute 1 - rest / all_. If `all_` is 0: 1 if values equal labels, else 0."""
+    """Compute 1 - rest / all_.
+
+    If `all_` is 0, the result is 1 if all values equal the labels, else 0.
+    """
     if not all_ > 0:
         return float((own == given).all())
     with np.errstate(over="ignore"):
@@ -180,9 +188,10 @@ def are_probabilities(scores: Floats) -> bool:
 
 
 def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float | None:
-    """Compute a class's area under the ROC curve; None if one side has no weight.
+    """Compute the area under the ROC curve of one class.
 
-    `is_own` (N,) is True for the rows of the class.
+    `is_own` (N,) is True for the rows of the class. None if these rows or the other
+    rows have no weight.
     """
     _, rank = np.unique(scores, return_inverse=True)
     own = np.bincount(rank, weights * is_own)
@@ -197,7 +206,7 @@ def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float |
 def _hits(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Sum up the weights of each class's right rows, all rows, and choices."""
+    """Return three weights per class: of right choices, of labels, and of choices."""
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
     count = int(max(own.max(), chosen.max())) + 1

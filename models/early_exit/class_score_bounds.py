@@ -1,4 +1,4 @@
-"""Bounds on the class scores of rows that stopped before all base models were added."""
+"""Bounds on the class scores of rows that stopped before all base models were used."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,9 +25,10 @@ EPSILON = float(np.finfo(np.float64).eps)
 def bound_sums(
     terms: BaseModels, order: NDArray[np.int64]
 ) -> tuple[Floats, Floats] | None:
-    """Return bounds, (T, R) each, on what the base models after each position add.
+    """Bound the amounts that the base models after each position add to the sums.
 
-    The bounds include rounding in any order of adding. None if scores have no bounds.
+    Return (least, most), (T, R) each, for base models in `order`; both include rounding
+    in any order of adding. None if the base scores have no bounds.
     """
     try:
         least, most = terms.bounds()
@@ -41,7 +42,11 @@ def bound_sums(
 
 
 def rounding_of(classifier: Classifier) -> Floats:
-    """Return (width, least, largest): widen bounds by `width`, then clip them."""
+    """Return three numbers (width, least, largest) that correct bounds of scores.
+
+    Because of rounding, a lower bound is reduced and an upper bound raised by `width`.
+    Then both are clipped to [least, largest].
+    """
     head, scorer = classifier.head, classifier.scorer
     of_links = (len(head.classes) + 16) * EPSILON
     if head.link != MARGIN:
@@ -52,7 +57,11 @@ def rounding_of(classifier: Classifier) -> Floats:
 
 
 def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | None:
-    """Return a function from the raw scores' difference to 2 class scores, or None."""
+    """Return a function from a row's margin to its two class scores.
+
+    The margin is the only raw score, or the difference of two. None if the class scores
+    do not follow from the margin alone.
+    """
     head, scorer, gain = classifier.head, classifier.scorer, classifier.head.gain
     if head.inputs == 1 and head.link != LOGISTIC:
         return head.scores_by
@@ -73,7 +82,11 @@ def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | 
 def bound_by_difference(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> Callable[[int, float], Bounds] | None:
-    """Return a function from (number of base models used, sum) to bounds, or None."""
+    """Return a function that bounds the two class scores of a row that stopped early.
+
+    Its arguments are the number of base models used and the sum so far. None if the
+    base models have no bounds, or the class scores do not follow from the sum.
+    """
     scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
     if scores is None or sums is None:
         return None
@@ -109,7 +122,7 @@ def _bound_logistic(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassBounds:
-    """A function object that bounds K > 2 class scores, given a row's running sums."""
+    """Bounds on K > 2 class scores of rows that stop early; `of` computes them."""
 
     # `least` and `most`: (T, K): Bounds on what the base models after each position add
     # to the sums, from `bound_sums`
@@ -120,7 +133,10 @@ class ClassBounds:
     bound: Any  # Compiled `bound_scores`
 
     def of(self, used: int, totals: Floats) -> Bounds:
-        """Bound the score of each class after `used` >= 1 base models."""
+        """Return (least, largest) for the score of each class.
+
+        The row has used `used` >= 1 base models, and `totals` (K,) are its sums so far.
+        """
         out, head = np.empty(2 * len(totals)), self.head
         sums = totals, self.least, self.most
         self.bound(*sums, used - 1, head.link, head.gain, self.rounding, out)
@@ -131,7 +147,7 @@ class ClassBounds:
 def bound_by_class(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> ClassBounds | None:
-    """Make the bounds of K > 2 class scores; None if base models have no bounds."""
+    """Make a `ClassBounds` for K > 2 classes; None if base models have no bounds."""
     sums = bound_sums(terms, order)
     if sums is None:
         return None

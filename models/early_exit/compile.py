@@ -20,7 +20,9 @@ SEARCHES = (
 
 
 def compile(source: Any) -> Any:
-    """Compile a fitted model to arrays that answer as its `predict` does.
+    """Turn a fitted model or a model file into a compiled model.
+
+    The compiled model consists of flat arrays, and predicts as the original does.
 
     Parameters
     ----------
@@ -46,8 +48,8 @@ def compile(source: Any) -> Any:
     Raises
     ------
     BadModel
-        If the model has no compiled form, is not fitted, or gives other answers to a
-        dozen drawn rows than its compiled form.
+        If the model has no compiled form, is not fitted, or answers a dozen random
+        rows differently than its compiled form.
     OSError
         If the file cannot be read.
 

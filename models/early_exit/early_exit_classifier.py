@@ -26,18 +26,19 @@ TINY = np.nextafter(0.0, 1.0)  # least sum for which the second class is chosen
 
 
 def _gives_probabilities(made: Any) -> bool:
-    """Return True if the estimator has probabilities; Boosters and files always do."""
+    """Return True if the model gives probabilities; Boosters and files always do."""
     given = made.estimator
     return hasattr(given, "predict_proba") or not hasattr(given, "fit")
 
 
 class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that stops a fitted ensemble once a row's decision is sure enough.
+    """A classifier that evaluates a fitted ensemble only in part for most rows.
 
-    The classifier takes a fitted ensemble and is fitted on held-out rows, as
-    scikit-learn's TunedThresholdClassifierCV with cv="prefit" is. Labels are not
-    needed, and rows have no weights. `clone` keeps the fitted ensemble. For more
-    control see `compile` and `Ensemble.fit_early_exit`.
+    For each row, base models are added until the decision is sure enough. The
+    classifier takes a fitted ensemble and is fitted on held-out rows, as scikit-learn's
+    TunedThresholdClassifierCV with cv="prefit" is. Labels are not needed, and rows have
+    no weights. `clone` keeps the fitted ensemble. For more control see `compile` and
+    `Ensemble.fit_early_exit`.
 
     Parameters
     ----------
@@ -50,8 +51,8 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         fitted rows, or with `confidence` on fresh rows.
     confidence
         Confidence in (0, 1) with which `alpha` holds on fresh rows. Half of the rows
-        then only calibrate this promise, which `schedule_.promise` states. None:
-        nothing is promised about fresh rows.
+        then only calibrate this promise, which `schedule_.promise` states. With
+        None nothing is promised about fresh rows.
     feature_costs
         (d,) cost of each column, >= 0; None for no costs.
     random_state
@@ -105,7 +106,7 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Compile the fitted estimator, and fit its exits.
+        """Compile the fitted estimator, and fit the schedule by which rows stop early.
 
         Parameters
         ----------
@@ -153,7 +154,10 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self
 
     def _half(self, groups: NDArray[Any]) -> NDArray[np.bool_]:
-        """Draw half of the groups (numbered from 0); return a mask of their rows."""
+        """Draw half of the groups; return a mask (N,), True for the rows in them.
+
+        `groups` (N,) has the number of each row's group, from 0.
+        """
         count = groups.max() + 1
         drawn = check_random_state(self.random_state).permutation(count)
         half: NDArray[np.bool_] = drawn[groups] < count // 2
@@ -165,18 +169,16 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self.exits_.predict(self._taken(X, reset=False))
 
     def _taken(self, X: Any, *, reset: bool) -> Any:
-        """Check rows and return them; the ensemble itself converts data frames."""
         if open_frame(X) is None:
             return validate_data(self, X, reset=reset, ensure_all_finite=False)
         return validate_data(self, X, reset=reset, skip_check_array=True)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the sums of the whole ensemble without early exit: (N,) or (N, K).
+        """Return the sums over all base models: (N,) for two classes, else (N, K).
 
-        A row that stops early has no whole sum, so all base models are evaluated. If a
-        row stops with another class than the whole ensemble's, the sums of the two
-        classes (for two classes the sign) are swapped, so that they agree with
-        `predict`.
+        Rows do not stop early here. If `predict` gives a row another class than the
+        whole ensemble does, the sums of the two classes (for two classes the sign) are
+        swapped, so that they agree with `predict`.
         """
         check_is_fitted(self)
         X = self._taken(X, reset=False)
@@ -188,11 +190,11 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probabilities (N, K) of the whole ensemble without early exit.
+        """Return the probabilities (N, K) by all base models.
 
-        This method exists if the estimator's own does. If a row stops with another
-        class than the whole ensemble's, the probabilities of the two classes are
-        swapped.
+        This method exists if the estimator's own does. Rows do not stop early here. If
+        `predict` gives a row another class than the whole ensemble does, the
+        probabilities of the two classes are swapped.
         """
         check_is_fitted(self)
         X = self._taken(X, reset=False)
@@ -200,7 +202,7 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return _swapped(self.ensemble_.predict_scores(X), chosen)
 
     def __sklearn_clone__(self) -> Self:
-        """Clone with the fitted estimator kept, as a FrozenEstimator does."""
+        """Return an unfitted copy that has the same fitted `estimator`."""
         parameters = self.get_params(deep=False)
         given = parameters.pop("estimator")
         copied = {name: clone(one, safe=False) for name, one in parameters.items()}

@@ -1,4 +1,4 @@
-"""Ensembles that stop early: a schedule tells after each base model whether to stop."""
+"""Evaluators of ensembles: a schedule decides after each base model whether to stop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ NO_WIDTH = 2**62  # wider than any row: no row is passed to a kernel that is mis
 
 
 class EarlyAnswer(NamedTuple):
-    """The answer for one row, of an ensemble that may stop early."""
+    """The answer for one row: class, number of base models used, scores or bounds."""
 
     code: int  # Position of the chosen class
     used: int  # Base models evaluated, 1 to T
@@ -71,7 +71,10 @@ class _Evaluator:
         return self.terms.size
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays from which `load_early_exit` makes this evaluator again."""
+        """Return the schedule and a hash of the model as arrays.
+
+        `load_early_exit` makes this evaluator again from the arrays and the model.
+        """
         return {**self.schedule.arrays(), "model": digest_model(self.classifier)}
 
     def predict(self, X: Rows) -> NDArray[Any]:
@@ -79,7 +82,7 @@ class _Evaluator:
         return self.classifier.classes[self.choices(X)[0]]
 
     def choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
-        """Return the chosen classes (N,), by position, and base models used (N,)."""
+        """Return the chosen classes' positions (N,), and base models used (N,)."""
         return self._choices(self.classifier.rows(X))
 
     def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
@@ -96,7 +99,11 @@ class _Evaluator:
         return chosen, codes >> 2
 
     def _follow(self, X: Rows) -> tuple[Floats, Codes]:
-        """Return totals (N, R) and codes (N,) of rows X; NaN totals are undecided."""
+        """Return the sums (N, R) at which rows stopped, and their codes (N,).
+
+        Without a kernel, a row that did not stop early or has infinite sums gets NaN
+        sums and the answer UNDECIDED.
+        """
         packed = self.packed
         if packed is not None and X.dtype == np.float32 and X.shape[1] >= packed.width:
             return packed.follow(np.ascontiguousarray(X))
@@ -110,21 +117,25 @@ class _Evaluator:
         return totals, codes
 
     def _chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """Return the classes (N,); those of whole sums near a tie are provisional."""
+        """Return the classes (N,).
+
+        A row without an early exit that nearly ties gets a provisional class; the
+        caller computes it again exactly.
+        """
         return self.stops.chosen(totals, codes)
 
     def _exact(self, X: Rows) -> Codes:
-        """Return the choices (N,) by whole sums, added in the library's own order."""
+        """Return classes (N,) by all base models, added in the library's order."""
         return self.classifier.head.choose(self.classifier.scorer.raw(X))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class EarlyExit(_Evaluator):
-    """An ensemble for two classes that stops each row where its schedule says so.
+    """An ensemble for two classes that stops evaluating a row when a schedule says so.
 
-    A row that takes all base models is decided as the original's `predict` decides at
-    the ensemble's own threshold, and as `Schedule.evaluate` decides at another
-    threshold. Immutable; safe to share between threads.
+    A row that does not stop early gets the class of the original's `predict`. If the
+    schedule has another threshold than the ensemble, such a row gets the class of
+    `Schedule.evaluate`. Immutable; safe to share between threads.
     """
 
     stops: Limits
@@ -146,7 +157,7 @@ class EarlyExit(_Evaluator):
         )
 
     def choose(self, row: Rows) -> int:
-        """Return the position of the chosen class of one full row (width,)."""
+        """Return the position (0 or 1) of the chosen class of one full row (width,)."""
         # `PackedTerms.takes`, inlined: a call would take as long as some trees.
         try:
             fits = (
@@ -162,7 +173,9 @@ class EarlyExit(_Evaluator):
         return int(self._choices(self.classifier.row(row)[None])[0][0])
 
     def answer(self, row: Rows) -> EarlyAnswer:
-        """Choose as `choose` does, and return the scores, in one evaluation.
+        """Return the class of one full row, base models used, and scores or bounds.
+
+        The class is the same as by `choose`.
 
         Raises
         ------
@@ -192,7 +205,7 @@ class EarlyExit(_Evaluator):
         return make_answer((answer, used, self.classifier.answer(row)[1], None))
 
     def _follow_one(self, row: Rows) -> tuple[int, float]:
-        """Return a row's code and sum, as a kernel does, but without a kernel."""
+        """Return the code and the sum of one row, computed without a kernel."""
         (total,), (code,) = self._follow(row[None])
         if code & 3 == UNDECIDED and self.stops.clear(total[None])[0]:
             code += int(total[0] > self.stops.threshold) - UNDECIDED
@@ -234,7 +247,9 @@ class MarginExit(_Evaluator):
         return chosen if chosen >= 0 else self.classifier.choose(row)
 
     def answer(self, row: Rows) -> EarlyAnswer:
-        """Choose as `choose` does, and return the scores, in one evaluation.
+        """Return the class of one full row, base models used, and scores or bounds.
+
+        The class is the same as by `choose`.
 
         Raises
         ------
@@ -263,7 +278,10 @@ class MarginExit(_Evaluator):
         return make_answer((chosen, used, whole, None))
 
     def _whole(self, totals: Floats) -> tuple[int, Floats]:
-        """Return the class (-1 near a tie) and the class scores (K,) of whole sums."""
+        """Return the class and class scores (K,) for sums over all base models.
+
+        The class is -1 if the sums nearly tie.
+        """
         head, scores = self.classifier.head, np.empty(len(totals))
         chosen = self.choose_whole(totals, head.link, head.rule, head.gain, scores)
         return chosen, scores
@@ -278,7 +296,11 @@ class MarginExit(_Evaluator):
 def make_evaluator(
     classifier: Classifier, terms: BaseModels, schedule: Schedule | MarginSchedule
 ) -> EarlyExit | MarginExit:
-    """Make the evaluator that follows a schedule for these base models."""
+    """Make the evaluator of base models that follows a schedule.
+
+    The result is an `EarlyExit` for a `Schedule` (two classes), and a `MarginExit` for
+    a `MarginSchedule`.
+    """
     if isinstance(schedule, MarginSchedule):
         margins = Margins(schedule.margin)
         return MarginExit(
@@ -312,7 +334,10 @@ def make_evaluator(
 
 
 def digest_model(model: Model) -> NDArray[np.uint8]:
-    """Hash the names, types, shapes and contents of a model's arrays: (8,) bytes."""
+    """Return a hash, (8,) bytes, of a model's arrays.
+
+    The hash covers the arrays' names, types, shapes and contents.
+    """
     digest = blake2b(digest_size=8)
     for name, array in sorted(model.arrays().items()):
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())

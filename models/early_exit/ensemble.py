@@ -1,4 +1,4 @@
-"""Ensembles: compiled classifiers seen as sums of base models, which can stop early."""
+"""Ensembles: compiled classifiers as sums of base models, which can stop early."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ class Ensemble:
 
     @property
     def exchangeable(self) -> bool:
-        """True if base models are draws of one kind, as a forest's trees are."""
+        """True if base models are equally good in any order, as a forest's are."""
         scorer = self.classifier.scorer
         return isinstance(scorer, SumOfTerms) and scorer.gives_shares()
 
@@ -150,11 +150,11 @@ class Ensemble:
         its training rows; without such rows, see `swap_columns`.
 
         Trees of a forest keep their order, as none is better than another. The schedule
-        is fitted on rows with their trees in many orders.
+        is fitted on copies of the rows, with the trees in random orders.
 
-        If base scores would take more than `fitting_rows.MOST_BYTES`, some of the rows
-        are drawn. Linear terms are put into blocks, unless their order or costs are
-        given.
+        If base scores would take more than `fitting_rows.MOST_BYTES`, a random sample
+        of the rows is used. Linear terms are put into blocks, unless their order or
+        costs are given.
 
         Parameters
         ----------
@@ -167,8 +167,8 @@ class Ensemble:
             Confidence in (0, 1) with which `alpha` holds on fresh rows; the evaluator's
             `schedule.promise` states it.
         calibration, groups
-            (M, width) rows that are used for nothing else, needed with `confidence`;
-            (M,) groups of these rows, as for `fit_schedule`.
+            (M, width) rows that only calibrate the promise, needed with `confidence`;
+            (M,) groups of the calibration rows, as for `fit_schedule`.
         feature_costs
             (width,) cost of each column, >= 0. The first base model that reads a column
             pays for it.
@@ -224,7 +224,11 @@ class Ensemble:
     def _fit_shuffled(
         self, scores: Floats, alpha: float, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
-        """Fit a schedule with the given order, on rows repeated in random orders."""
+        """Fit a schedule that keeps the given order, on copies of the rows.
+
+        In the copies the base models of each row have random orders. The fit is
+        repeated with a smaller share while more than `alpha` of the decisions change.
+        """
         decisions = options["decisions"]
         many, of_many = shuffle_scores(scores, decisions, options.get("seed", 0))
         kept = {**options, "order": np.arange(self.size), "decisions": of_many}
@@ -279,7 +283,7 @@ class Ensemble:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassSums:
-    """Base models for K > 2 classes: each is `group` terms, as in a boosting round."""
+    """Base models for K > 2 classes, of `group` terms each, such as a round's trees."""
 
     terms: BaseModels
     group: int
@@ -319,7 +323,10 @@ class ClassSums:
         return np.logical_or.reduceat(each, np.arange(0, len(each), self.group))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack base models in `order` for the rule `stops`; None without a kernel."""
+        """Pack base models in `order` for a kernel that stops by the rule `stops`.
+
+        Return None if there is no kernel for the base models.
+        """
         assert isinstance(stops, Margins)
         terms = order[:, None] * self.group + np.arange(self.group)
         return self.terms.pack(terms.ravel(), replace(stops, group=self.group))
@@ -337,7 +344,10 @@ def as_ensemble(classifier: Classifier) -> Ensemble:
 def check_bias(
     given: NDArray[Any], own: NDArray[np.float64], classes: NDArray[Any]
 ) -> None:
-    """Raise BadInput if a schedule's bias is not the ensemble's own."""
+    """Raise BadInput if a schedule's bias differs from the ensemble's own.
+
+    Differences by rounding are allowed.
+    """
     if given.shape != own.shape:
         raise BadInput(
             f"the schedule's bias has shape {given.shape}; this ensemble has "

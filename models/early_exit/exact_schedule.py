@@ -18,9 +18,10 @@ def exact_schedule(ensemble: Ensemble) -> Schedule | MarginSchedule:
     """Make a schedule that stops a row once no further base model can change its class.
 
     Two classes: the remaining base models cannot carry the sum over the threshold. More
-    classes: they cannot raise any class above the leading one. The schedule needs no
-    rows to fit on, and changes no answer on any row. It takes many more base models
-    than `fit_schedule` with a few changes in a thousand.
+    classes: the remaining base models cannot raise any class above the leading class.
+    The schedule needs no rows to fit on, and changes no answer on any row. Rows use
+    many more base models than with a schedule of `fit_schedule` that may change a few
+    answers in a thousand.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The base scores of rows on which a schedule is fitted, drawn or shuffled.
+"""Compute, sample and shuffle the base scores on which a schedule is fitted.
 
 Scores of cheap base models, such as linear terms, are added up in blocks.
 """
@@ -42,7 +42,10 @@ class Blocks:
         return np.cumsum(self.sizes) - self.sizes
 
     def sums(self, scores: Floats) -> Floats:
-        """Add up the scores (N, T[, K]) within each block: (N, B[, K])."""
+        """Return the sums (N, B) or (N, B, K) of scores in each block.
+
+        `scores` (N, T) or (N, T, K) are the scores of the base models.
+        """
         sums: Floats = np.add.reduceat(scores[:, self.order], self.starts, axis=1)
         return sums
 
@@ -63,7 +66,10 @@ class Blocks:
 
 
 def make_blocks(spread: Floats) -> Blocks:
-    """Put base models into blocks, those with the largest `spread` (T,) first."""
+    """Divide base models into blocks.
+
+    The first blocks get the base models with the largest `spread` (T,).
+    """
     count = min(MOST_BLOCKS, int(np.ceil(np.sqrt(len(spread)))))
     widest = np.argsort(-spread, kind="stable")
     parts = [np.sort(part) for part in np.array_split(widest, count)]
@@ -72,7 +78,7 @@ def make_blocks(spread: Floats) -> Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitScores:
-    """A source of base scores of rows, computed part by part."""
+    """A function from rows to base scores, called on few rows at a time."""
 
     # Function from rows (N, width) to scores (N, T) for two classes, (N, T, K) for more
     base_scores: Callable[[Rows], Floats]
@@ -81,7 +87,10 @@ class FitScores:
     blocks: Blocks | None = None
 
     def in_blocks(self, X: Rows) -> "FitScores":
-        """Return a source of block scores; blocks depend on the scores' spread on X."""
+        """Return a `FitScores` that gives the scores of blocks of base models.
+
+        Base models whose scores vary most on rows X come into the first blocks.
+        """
         rows = X[:: max(1, len(X) // SAMPLE)]
         total = square = np.zeros(())
         # Rows with scores that are not finite are refused later, in fitting.
@@ -96,17 +105,20 @@ class FitScores:
         return replace(self, blocks=make_blocks(spread.reshape(len(spread), -1).sum(1)))
 
     def parts(self, X: Rows) -> Iterator[Rows]:
-        """Yield parts of X, of one or more rows, whose scores take `PART_BYTES`."""
+        """Yield X in parts of consecutive rows.
+
+        The scores of a part take at most `PART_BYTES`, but a part has at least one row.
+        """
         step = max(1, PART_BYTES // self.row_bytes)
         return (X[first : first + step] for first in range(0, len(X), step))
 
     def scores(self, X: Rows) -> Floats:
-        """Return the scores (N, T or B[, K]) of a part of the rows."""
+        """Compute the scores of X at once: (N, T[, K]), or (N, B[, K]) of blocks."""
         scores = self.base_scores(X)
         return scores if self.blocks is None else self.blocks.sums(scores)
 
     def of(self, X: Rows) -> Floats:
-        """Return the scores of all rows X."""
+        """Compute the scores of all rows X, a few rows at a time."""
         out = np.empty((len(X), *self.scores(X[:1]).shape[1:]))
         first = 0
         for part in self.parts(X):
@@ -115,7 +127,11 @@ class FitScores:
         return out
 
     def draw(self, X: Rows, seed: int) -> Rows:
-        """Draw rows, keeping their order, whose scores take at most `MOST_BYTES`."""
+        """Return a random sample of rows X, in their order.
+
+        The scores of the sample take at most `MOST_BYTES`. All rows are returned if
+        their scores fit.
+        """
         most = MOST_BYTES // max(1, self.scores(X[:1]).nbytes)
         if len(X) <= most:
             return X
@@ -123,7 +139,10 @@ class FitScores:
         return X[np.sort(drawn)]
 
     def fresh(self, X: Rows, decisions: NDArray[Any]) -> FreshRows:
-        """Return rows X and their decisions (N,) as calibration rows, read in parts."""
+        """Return rows X and their decisions (N,) as calibration rows.
+
+        Scores are computed while a caller reads them, a few rows at a time.
+        """
 
         def read() -> Iterator[tuple[Floats, NDArray[Any]]]:
             first = 0
@@ -137,10 +156,11 @@ class FitScores:
 def shuffle_scores(
     scores: Floats, decisions: NDArray[Any], seed: int
 ) -> tuple[Floats, NDArray[Any]]:
-    """Repeat scores (N, T[, K]) with the base models of each row in random orders.
+    """Return copies of scores, with each row's base models in random order.
 
-    Of exchangeable base models, as the trees of a forest are, any order is equally
-    likely, and thresholds fitted to one order each depend on it by chance (Kalman and
+    Scores are (N, T) or (N, T, K); the decisions (N,) are repeated, too. If base models
+    are exchangeable, as the trees of a forest are, any order is equally likely.
+    Thresholds fitted to a single order depend on this order by chance (Kalman and
     Moscovich, Optimal Sequential Testing, 2026). The first copy has the given order.
     """
     most = min(MOST_SHUFFLED // len(scores), MOST_BYTES // scores.nbytes)
@@ -165,8 +185,8 @@ def swap_columns(
     Parameters
     ----------
     rows
-        (N, width) inputs of the ensemble; of a data frame with categories,
-        `ensemble.rows(frame)`.
+        (N, width) inputs of the ensemble; for a data frame with categories,
+        pass `ensemble.rows(frame)`.
     copies
         Number of altered copies of all rows, >= 0.
     swaps

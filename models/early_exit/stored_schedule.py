@@ -24,11 +24,14 @@ class StoredSchedule(Stored):
         Stored.__init__(self, "schedule", arrays)
 
     def fail(self, reason: str) -> BadModel:
-        """Return the error, for the caller to raise, for a wrong schedule."""
+        """Return a BadModel error with the reason, for the caller to raise."""
         return BadModel(f"stored schedule: {reason}")
 
     def limits(self, name: str, count: int, never: float) -> Floats:
-        """Return an array of limits (count,), all finite or `never`; else BadModel."""
+        """Return the array `name` (count,).
+
+        BadModel unless each number is finite or equals `never`.
+        """
         array: Floats = self.array(name, np.float64, (count,))
         wrong = ~np.isfinite(array) & (array != never)
         if wrong.any():

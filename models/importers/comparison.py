@@ -1,4 +1,4 @@
-"""Compare a compiled model with its original, on drawn rows."""
+"""Compare the answers of a compiled model and of its original on random rows."""
 
 import sys
 import warnings
@@ -22,7 +22,10 @@ NEAR = 1e-4
 
 
 def check_decisions(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
-    """Raise BadModel if a compiled classifier and its original choose differently."""
+    """Raise BadModel if a compiled classifier and its original choose differently.
+
+    Both answer the same random rows.
+    """
 
     def differ(X: Any, theirs: NDArray[Any]) -> Any:
         scores = np.sort(model.predict_scores(X), axis=1)
@@ -35,7 +38,10 @@ def check_decisions(original: Any, model: Any, columns: NDArray[np.int32]) -> No
 
 
 def check_values(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
-    """Raise BadModel if a compiled regressor and its original predict differently."""
+    """Raise BadModel if a compiled regressor and its original predict differently.
+
+    Both answer the same random rows.
+    """
 
     def differ(X: Any, theirs: NDArray[Any]) -> Any:
         near = NEAR * np.abs(theirs).max()
@@ -76,7 +82,11 @@ def _compare(
 def _predicted(
     original: Any, fitted: FittedColumns | None, X: Floats, columns: NDArray[np.int32]
 ) -> tuple[Floats, Any, Any]:
-    """Return rows that the original accepts, in both models' forms, and its answers."""
+    """Let the original predict rows, in the first form that it accepts.
+
+    Return the rows, the rows as the compiled model reads them, and the answers. The
+    answers are None if the original accepts no form.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of missing names, ranges and the like
         for rows in (X, np.nan_to_num(X), np.abs(np.nan_to_num(X))):
@@ -91,7 +101,10 @@ def _predicted(
 def _forms(
     original: Any, fitted: FittedColumns | None, X: Floats
 ) -> Iterator[tuple[Any, bool]]:
-    """Yield forms of rows, each with True if the compiled model must read this form."""
+    """Yield X as a data frame, if the original has column names, and as an array.
+
+    The flag after each form is True if the compiled model must read the same form.
+    """
     names = getattr(original, "feature_names_in_", None)
     if names is not None and (pandas := sys.modules.get("pandas")):
         frame = pandas.DataFrame(X, columns=names)
@@ -110,7 +123,7 @@ def _forms(
 def draw_rows(
     scorer: Any, columns: NDArray[np.int32], rng: np.random.Generator
 ) -> Floats:
-    """Draw full rows (ROWS, width) for which the scorer's decisions vary."""
+    """Draw random full rows (ROWS, width) for which the scorer's decisions vary."""
     X = np.zeros((ROWS, max(scorer.width, int(columns.max(initial=-1)) + 1)))
     preparation = scorer.preparation
     drawn = preparation.undo(scorer.draw_inputs(ROWS, rng))

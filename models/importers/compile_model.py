@@ -26,14 +26,14 @@ from .ubjson import is_ubj
 
 
 def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
-    """Compile a fitted estimator to arrays that answer as its `predict` does.
+    """Compile a fitted estimator to a model that predicts as the estimator does.
 
     `columns` (d,) are the positions of the estimator's columns in the full row; by
-    default the first d. Sums of a regressor's trees equal those of scikit-learn and
-    LightGBM to the bit, and those of XGBoost up to rounding in float32. Sums of linear
-    terms may differ in the last bits, as BLAS adds in another order. BadModel if the
-    estimator is not fitted or has no compiled form, or if both answer one of a dozen
-    drawn rows differently.
+    default the first d. Sums of a regressor's trees equal those sums of scikit-learn
+    and LightGBM to the bit, and sums of XGBoost up to rounding in float32. Sums of
+    linear terms may differ in the last bits, as BLAS adds in another order. BadModel if
+    the estimator is not fitted or has no compiled form, or if it and the compiled model
+    answer one of a dozen random rows differently.
     """
     transformers, last = _split(estimator)
     name = _find(last)
@@ -80,14 +80,14 @@ def _check_fitted(estimator: Any, attribute: str) -> None:
 
 
 def read_booster(booster: Any) -> Classifier | Regressor:
-    """Compile a Booster: all its rounds count, and scores are those of `predict`."""
+    """Compile a Booster with all its rounds; class scores equal its `predict`."""
     if find_class(booster, ["lightgbm.Booster"]):
         return read_lightgbm(lightgbm_text(booster))
     return read_xgboost(bytes(booster.save_raw("ubj")), to_best=False)
 
 
 def read_file(path: Path) -> Classifier | Regressor:
-    """Compile a booster's model file; the content, not the name, tells the format."""
+    """Compile a booster's model file; the format is found from the file's content."""
     data = path.read_bytes()
     if is_ubj(data):
         return read_xgboost(data)
@@ -125,7 +125,10 @@ OTHER_FILES = (
 
 
 def compilable(estimator: Any) -> str | None:
-    """Return an estimator's class (None: a Pipeline); BadModel if it never compiles."""
+    """Return the name of an estimator's class, or None for a Pipeline.
+
+    BadModel if an estimator of this kind has no compiled form, fitted or not.
+    """
     transformers, last = _split(estimator)
     for transformer in transformers:
         if transformer not in (None, "passthrough"):

@@ -57,10 +57,10 @@ def read_lightgbm(
 ) -> Classifier | Regressor:
     """Compile the text that LightGBM's `save_model` or `model_to_string` writes.
 
-    Raw scores equal LightGBM's to the bit. Of a forest (`boosting=rf`) raw scores are
-    the means that its probabilities are made of; LightGBM's `raw_score` gives sums. By
-    default inputs are the first columns of the row and labels are 0 to K - 1. BadModel
-    if the text has no compiled form or none of the `objectives`.
+    Raw scores equal LightGBM's to the bit. For a forest (`boosting=rf`) raw scores are
+    the means from which LightGBM computes probabilities; LightGBM's `raw_score` gives
+    sums. By default inputs are the first columns of the row and labels are 0 to K - 1.
+    BadModel if the model has no compiled form, or its objective is not in `objectives`.
     """
     objective, options, K, trees = _read(text, preparation, objectives)
     if objective in REGRESSIONS:
@@ -253,7 +253,10 @@ def _numbers(text: str) -> NDArray[np.float64]:
 
 
 def _as_compared(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Move thresholds so that values within `ZERO_LIMIT` of 0 take the way of 0."""
+    """Move thresholds near 0, as LightGBM does when it compares.
+
+    Then values within `ZERO_LIMIT` of 0 go to the same child as 0.
+    """
     below = np.nextafter(-ZERO_LIMIT, -np.inf)
     where_zero_goes = np.where(thresholds >= 0, ZERO_LIMIT, below)
     return np.where(np.abs(thresholds) <= ZERO_LIMIT, where_zero_goes, thresholds)

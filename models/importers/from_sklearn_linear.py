@@ -32,7 +32,6 @@ def _linear(classifier: Any, preparation: Preparation) -> Model:
 
 
 def _loss(classifier: Any) -> str:
-    """Return the key of `LINKS` that fits a classifier's scores."""
     if type(classifier).__name__ == "SGDClassifier":
         return str(classifier.loss)
     if getattr(classifier, "solver", None) == "liblinear":

@@ -27,7 +27,7 @@ from .known_classes import find_class, short
 def _read_tree(
     fitted: Any, values: NDArray[np.float64], inputs: NDArray[Any] | None = None
 ) -> Tree:
-    """Read a fitted `tree_`; `inputs` has the column of each feature of the tree."""
+    """Read a fitted `tree_`; `inputs` maps the tree's features to columns."""
     column = np.where(fitted.children_left < 0, -1, fitted.feature)
     if inputs is not None:
         column = np.where(column < 0, -1, np.asarray(inputs)[column])
@@ -42,7 +42,10 @@ def _read_tree(
 
 
 def _node_values(tree: Any) -> NDArray[np.float64]:
-    """Return the values (n, R) of a fitted tree's nodes; BadModel for many outputs."""
+    """Return the values (n, R) of a tree's nodes.
+
+    BadModel if the tree was fitted on several outputs.
+    """
     if tree.n_outputs_ != 1:
         raise BadModel(f"{type(tree).__name__} was fitted on several outputs")
     values: NDArray[np.float64] = tree.tree_.value[:, 0, :]
@@ -86,7 +89,10 @@ def _need_trees(estimator: Any) -> None:
 
 
 def _boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
-    """Read a GradientBoosting's trees, stage by stage, and the sums before them."""
+    """Read a GradientBoosting's trees, stage by stage.
+
+    Return the trees, and the raw scores (R,) before the first stage.
+    """
     init, kind = estimator.init_, type(estimator).__name__
     usual = "sklearn.dummy.DummyClassifier", "sklearn.dummy.DummyRegressor"
     if init != "zero" and not find_class(init, usual):
@@ -155,7 +161,7 @@ def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _targets(trees: list[Tree], bias: NDArray[np.float64]) -> list[int]:
-    """Return the position of each tree's raw score; a stage has one tree per score."""
+    """Return the raw score to which each tree adds; a stage has one tree per score."""
     return [i % len(bias) for i in range(len(trees))]
 
 
@@ -178,7 +184,7 @@ def _hist_trees(estimator: Any) -> list[Tree]:
 
 
 def _encoded(estimator: Any) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
-    """Find the input of each feature that the trees read, and inputs' categories."""
+    """Return the column (d,) of each feature of the trees, and features' categories."""
     d = estimator.n_features_in_
     if estimator._preprocessor is None:
         return np.arange(d), {}
@@ -207,7 +213,10 @@ def _encoded(estimator: Any) -> tuple[NDArray[np.int64], dict[int, NDArray[np.in
 
 
 def text_categories(estimator: Any) -> dict[int, tuple[str, ...]]:
-    """List the categories of each text column, in the order of their codes."""
+    """Return the categories of each text column, in the order of their codes.
+
+    The keys are the positions of the text columns.
+    """
     if getattr(estimator, "_preprocessor", None) is None:
         return {}
     encoder = estimator._preprocessor.named_transformers_["encoder"]

@@ -55,13 +55,14 @@ def read_xgboost(
     *,
     to_best: bool = True,
 ) -> Classifier | Regressor:
-    """Compile what XGBoost's `save_model` writes: JSON as str or UBJSON as bytes.
+    """Compile a model that XGBoost's `save_model` wrote: JSON (str) or UBJSON (bytes).
 
-    XGBoost adds leaf values in float32, this form in float64: raw scores agree within
-    1e-5. By default inputs are the first columns of the row and labels are 0 to K - 1.
-    After early stopping, the rounds up to the best one answer if `to_best`, as in
-    `XGBClassifier.predict`, else all of them, as in `Booster.predict`. BadModel if the
-    source has no compiled form or none of the `objectives`.
+    XGBoost adds leaf values in float32, the compiled model in float64: raw scores agree
+    within 1e-5. By default inputs are the first columns of the row and labels are 0 to
+    K - 1. After early stopping, the compiled model has the rounds up to the best round
+    if `to_best`, as in `XGBClassifier.predict`, else all rounds, as in
+    `Booster.predict`. BadModel if the model has no compiled form, or its objective is
+    not in `objectives`.
     """
     objective, K, scorer, fitted = _read(source, preparation, objectives, to_best)
     if objective not in REGRESSIONS:
@@ -142,7 +143,10 @@ def _fitted(learner: dict[str, Any]) -> FittedColumns:
 
 
 def _categories(encoding: dict[str, Any]) -> tuple[Any, ...]:
-    """Read a column's categories; texts that XGBoost has cut are returned as bytes."""
+    """Read a column's categories.
+
+    If XGBoost stored only parts of the texts, the parts are returned as bytes.
+    """
     values = np.asarray(encoding["values"])
     if "offsets" not in encoding:
         return tuple(values.tolist())
@@ -220,7 +224,10 @@ def _trees(
 
 
 def _used(model: dict[str, Any], K: int, best: str | int | None) -> int:
-    """Count the trees up to the best round; all trees without early stopping."""
+    """Return the number of trees up to the best round.
+
+    Without early stopping `best` is None, and all trees count.
+    """
     count = len(model["trees"])
     if best is None:
         return count
@@ -273,7 +280,7 @@ def _whole(tree: dict[str, Any], name: str) -> NDArray[np.int64]:
 
 
 def _sets(tree: dict[str, Any], leaf: NDArray[np.bool_]) -> dict[int, Sequence[int]]:
-    """Map each node with categories to the categories that go right."""
+    """Map each node that splits by categories to the categories that go right."""
     types = _whole(tree, "split_type") if "split_type" in tree else np.zeros(len(leaf))
     if types.shape != leaf.shape:
         raise BadModel("an XGBoost tree with fields of different lengths")
@@ -327,7 +334,10 @@ def _regressor(fitted: Any, preparation: Preparation) -> Classifier | Regressor:
 
 
 def _ubj_of(estimator: Any) -> bytes:
-    """Return a fitted estimator's UBJSON; BadModel if a number marks missing values."""
+    """Return a fitted estimator as UBJSON.
+
+    BadModel if the estimator treats a number instead of NaN as missing.
+    """
     if not np.isnan(estimator.missing):
         raise BadModel(
             f"{type(estimator).__name__}(missing={estimator.missing!r}) has no "

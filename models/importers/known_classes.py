@@ -6,7 +6,10 @@ from typing import Any
 
 
 def find_class(thing: Any, known: Iterable[str]) -> str | None:
-    """Return the name in `known` of a thing's class, or None."""
+    """Return the full name of a thing's class if `known` has this name, else None.
+
+    A full name is "module.Class".
+    """
     kind = type(thing)
     for full in known:
         module, _, name = full.rpartition(".")
@@ -18,7 +21,11 @@ def find_class(thing: Any, known: Iterable[str]) -> str | None:
 
 
 def named(thing: Any, known: Iterable[str]) -> str:
-    """Name a thing's class, and any known class that only has the same name."""
+    """Return the full name of a thing's class, for an error message.
+
+    If a class in `known` has the same name in another module, the text adds that the
+    thing's class is not the known class.
+    """
     kind = type(thing)
     full = f"{kind.__module__}.{kind.__name__}"
     for other in known:

@@ -83,7 +83,7 @@ def _add(made: Preparation, transformer: Any, rounded: bool) -> Preparation:
 
 @cache
 def _is_single() -> bool:
-    """Return True if this scikit-learn's StandardScaler rounds means for float32."""
+    """Return True if the installed StandardScaler rounds means for float32 rows."""
     from sklearn.preprocessing import StandardScaler
 
     odd = 2.0**24 + 1  # this number is not a float32
@@ -92,7 +92,7 @@ def _is_single() -> bool:
 
 
 def check_transformer(transformer: Any) -> None:
-    """Raise BadModel unless the class of a transformer is in `TRANSFORMERS`."""
+    """Raise BadModel if the class of a transformer has no compiled form."""
     if not find_class(transformer, TRANSFORMERS):
         raise BadModel(
             f"{named(transformer, TRANSFORMERS)} in a Pipeline has no compiled form; "

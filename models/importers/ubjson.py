@@ -23,15 +23,16 @@ DEEPEST = 32
 
 
 def is_ubj(data: bytes) -> bool:
-    """Return True if data begin like a UBJSON object, which no JSON text does."""
+    """Return True if data begin as an object of UBJSON, and not as a JSON text."""
     return data[:1] == b"{" and data[1:2] != b"" and data[1:2] in WHOLE
 
 
 def read_ubj(data: bytes) -> Any:
-    """Read the value that the data consist of; BadModel for any other data.
+    """Read data that consist of a single UBJSON value, and return the value.
 
-    Arrays of one type become NumPy arrays. Lengths are compared with the rest of the
-    data before memory is allocated. Forms that XGBoost does not write are refused.
+    BadModel if the data are not valid, go on after the value, or have a form that
+    XGBoost does not write. Arrays of one type become NumPy arrays. Lengths are compared
+    with the rest of the data before memory is allocated.
     """
     reader = _Reader(data)
     value = reader.value(0)
@@ -41,7 +42,7 @@ def read_ubj(data: bytes) -> Any:
 
 
 class _Reader:
-    """Data and the position of the next byte to read."""
+    """UBJSON data, and the position of the next byte to read."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -63,11 +64,11 @@ class _Reader:
         return self.data[self.at : self.at + 1]
 
     def value(self, depth: int) -> Any:
-        """Read a marker and its value."""
+        """Read a value: the marker of its type, then its content."""
         return self.rest(self.take(1), depth)
 
     def rest(self, marker: bytes, depth: int) -> Any:
-        """Read the value after a marker."""
+        """Read the content of a value, after the marker of its type."""
         if depth > DEEPEST:
             raise self.fail(f"nested deeper than {DEEPEST}")
         if marker in NUMBERS:
@@ -85,14 +86,14 @@ class _Reader:
         raise self.fail(f"unknown marker {marker!r}")
 
     def length(self) -> int:
-        """Read a length with its marker."""
+        """Read a length: the marker of an integer type, then the number."""
         marker = self.take(1)
         if marker not in WHOLE:
             raise self.fail(f"a length of type {marker!r}")
         return int(self.rest(marker, 0))
 
     def text(self) -> str:
-        """Read a length and as many bytes of UTF-8."""
+        """Read a text: its length in bytes, then the text in UTF-8."""
         raw = self.take(self.length())
         try:
             return raw.decode("utf-8")
@@ -100,7 +101,7 @@ class _Reader:
             raise self.fail("a text that is not UTF-8") from error
 
     def object(self, depth: int) -> dict[str, Any]:
-        """Read pairs up to the closing brace."""
+        """Read the pairs of an object, up to and including the closing brace."""
         found: dict[str, Any] = {}
         while self.peek() != b"}":
             name = self.text()
@@ -111,7 +112,10 @@ class _Reader:
         return found
 
     def array(self, depth: int) -> Any:
-        """Read an array: with type and count, with a count, or ended by a bracket."""
+        """Read an array, after its opening bracket.
+
+        The array has a type and a count, or only a count, or a closing bracket.
+        """
         if self.peek() == b"$":
             return self.typed()
         if self.peek() == b"#":
@@ -128,7 +132,7 @@ class _Reader:
         return values
 
     def typed(self) -> Any:
-        """Read numbers of one type."""
+        """Read an array of numbers of one type, from the sign `$` on."""
         self.take(1)
         marker = self.take(1)
         if marker not in NUMBERS or self.take(1) != b"#":

@@ -1,4 +1,4 @@
-"""Tables of addresses, by which kernels find their arrays."""
+"""Records of the addresses of arrays, through which kernels read the arrays."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,10 @@ LINE = 64  # bytes of a cache line, and of the widest vector
 
 
 class NotCopied:
-    """Base of objects with addresses of arrays: a copy might outlive the arrays."""
+    """Base class of objects that hold addresses of arrays.
+
+    Copying and pickling raise BadInput, because a copy might outlive the arrays.
+    """
 
     __slots__ = ()
 
@@ -30,7 +33,10 @@ class NotCopied:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddressTable(NotCopied):
-    """A record of numbers and array addresses; a kernel gets the record's address."""
+    """A record of numbers and of arrays' addresses.
+
+    A kernel gets only the address of the record.
+    """
 
     record: NDArray[np.void]  # (1,) structured: Addresses of arrays, and numbers
     arrays: dict[str, NDArray[Any]]  # Arrays whose addresses the record has, by field
@@ -40,7 +46,10 @@ class AddressTable(NotCopied):
 def lay_table(
     kind: np.dtype[Any], arrays: Mapping[str, NDArray[Any]], **numbers: float
 ) -> AddressTable:
-    """Fill a record with `numbers` and the addresses of aligned copies of `arrays`."""
+    """Copy `arrays`, and put the addresses of the copies into a record with `numbers`.
+
+    Each copy begins at a cache line. `kind` is the structured type of the record.
+    """
     record = np.zeros(1, kind)
     kept = {name: aligned(array) for name, array in arrays.items()}
     for name, array in kept.items():
@@ -51,14 +60,14 @@ def lay_table(
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """Copy an array to the start of a cache line, so that no vector spans two lines."""
+    """Return a copy that begins at a cache line, so that no vector spans two lines."""
     made = aligned_empty(array.shape, array.dtype)
     made[...] = array
     return made
 
 
 def aligned_empty(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
-    """Make an uninitialised array that begins a cache line."""
+    """Make an uninitialised array that begins at a cache line."""
     size = math.prod(shape) * np.dtype(kind).itemsize
     memory = np.empty(size + LINE, np.uint8)
     first = -memory.ctypes.data % LINE

@@ -31,7 +31,7 @@ from .stored_arrays import Stored
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """The last step of a library's prediction: link function and decision rule."""
+    """The last step of a classification: link function and decision rule."""
 
     classes: NDArray[Any]  # (K,): Labels, ascending: the estimator's `classes_`
     # Code of the function from raw scores to class scores; see `kernels/link.py`.
@@ -75,7 +75,10 @@ class Head:
         return out
 
     def answer(self, raw: Floats) -> tuple[int, list[float]]:
-        """Return the chosen class's position and class scores (K,) of raw (R,)."""
+        """Return one row's chosen class, by position, and class scores (K,).
+
+        `raw` (R,) are the raw scores of the row.
+        """
         out = np.empty(len(self.classes))
         code = self.enter(raw, self.link, self.rule, self.gain, out)
         return code, out.tolist()
@@ -100,7 +103,7 @@ class Head:
         return self.answer_by(margin)[0]
 
     def answer_by(self, margin: float) -> tuple[int, list[float]]:
-        """Return the chosen class's position and class scores (2,) for a margin."""
+        """Return the class (0 or 1) and class scores (2,) of a row by its margin."""
         low, high = scores = self.scores_by(margin)
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0), scores
@@ -113,7 +116,10 @@ class Head:
 
 
 def logistic(margin: float) -> float:
-    """Compute the logistic function in Python: a call of the kernel takes longer."""
+    """Compute the logistic function in Python.
+
+    Calling the compiled kernel would take longer.
+    """
     if margin >= 0.0:
         return 1.0 / (1.0 + exp(-margin))
     power = exp(margin)
@@ -121,7 +127,10 @@ def logistic(margin: float) -> float:
 
 
 def labels_of(classes: Any, count: int) -> NDArray[Any]:
-    """Return labels, by default 0 to `count` - 1; BadModel if there are not `count`."""
+    """Return labels (count,), by default 0 to `count` - 1.
+
+    BadModel if `classes` has another number of labels.
+    """
     labels = np.arange(count) if classes is None else np.asarray(classes)
     if len(labels) != count:
         raise BadModel(f"{len(labels)} labels for a model of {count} classes")
@@ -143,7 +152,7 @@ def load_head(stored: Stored) -> Head:
 def find_flaw(
     classes: NDArray[Any], link: float, rule: float, inputs: float, gain: float
 ) -> str | None:
-    """Describe why a head cannot have these settings; None if it can."""
+    """Return the reason why a head cannot have these settings; None if it can."""
     if link not in range(MARGIN, EACH + 1) or rule not in range(LARGEST_SCORE + 1):
         return f"unknown link {link:g} or rule {rule:g}"
     if not gain > 0:
@@ -160,7 +169,7 @@ def find_flaw(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classifier(ReadsFrames):
-    """A compiled classifier.
+    """A compiled classifier: computes raw scores, then chooses a class by a head.
 
     Attributes
     ----------
@@ -169,7 +178,7 @@ class Classifier(ReadsFrames):
     head
         Turns raw scores into class scores, and chooses a class.
     fitted
-        Columns that the original was fitted on; None if rows are arrays only.
+        Columns that the original was fitted on; None if all rows must be arrays.
     """
 
     scorer: Scorer

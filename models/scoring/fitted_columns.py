@@ -1,4 +1,4 @@
-"""The columns that a model was fitted on; they turn data frames into its rows."""
+"""The columns that a model was fitted on, and the reading of data frames by them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ Library = Literal["LightGBM", "XGBoost", "scikit-learn"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedColumns:
-    """The columns that a model was fitted on; frames are read as its library does.
+    """The columns that a model was fitted on, and its library's rules for data frames.
 
-    Trees know categories by codes. LightGBM reads a frame's categorical columns in
+    Trees read categories as codes. LightGBM reads a frame's categorical columns in
     their order, whatever their names, and treats an unseen category as missing. XGBoost
     knows which columns are categorical, and refuses an unseen category. Both read the
-    numbers of an array as codes. scikit-learn reads categories by their values; texts
-    have codes here, and are accepted only in frames.
+    numbers of an array as codes. scikit-learn reads categories by their values. Here
+    texts get codes, and are accepted only in frames.
     """
 
     rules: Library  # Library whose rules for reading frames apply
@@ -45,7 +45,10 @@ class FittedColumns:
     by_name: bool = False
 
     def rows_of(self, X: Any) -> Rows:
-        """Make rows (N, width) of numbers; BadInput if a frame does not fit."""
+        """Convert an array or a data frame to rows (N, width) of numbers.
+
+        BadInput if the columns of a frame are not the fitted columns.
+        """
         frame = open_frame(X)
         if frame is None:
             self._refuse_numbers()
@@ -61,7 +64,10 @@ class FittedColumns:
         return np.column_stack(columns)
 
     def row_of(self, row: Any) -> Rows:
-        """Convert a row to numbers (width,); BadInput for a frame with categories."""
+        """Convert one row to numbers (width,).
+
+        BadInput for a row of a data frame if the model has categories.
+        """
         if self.categories and hasattr(row, "iloc"):
             raise BadInput(
                 "a row of a data frame came, for a model that was fitted on "
@@ -89,7 +95,10 @@ class FittedColumns:
         )
 
     def _fits(self, names: Sequence[str]) -> bool:
-        """Return True if the names match the fitted names, or either has no names."""
+        """Return True if a frame's names match the fitted names, if there are any.
+
+        By LightGBM's rules, names that are only column numbers match other names.
+        """
         if self.names is None:
             return True
         given, own = _spaceless(names), _spaceless(self.names)
@@ -98,7 +107,7 @@ class FittedColumns:
         return {*given} != {*own} and (_unnamed(own) or _unnamed(given))
 
     def _known(self, frame: Frame) -> Mapping[int, Sequence[Any]]:
-        """Map the position of each categorical column to its known categories."""
+        """Map the position of each categorical column to its fitted categories."""
         given = [j for j, kind in enumerate(frame.kinds) if kind != "numbers"]
         if self.rules == "LightGBM":
             if len(given) != len(self.categories):
@@ -128,7 +137,11 @@ class FittedColumns:
     def _codes(
         self, frame: Frame, j: int, categories: Sequence[Any]
     ) -> NDArray[np.float32]:
-        """Find the code of each cell of column j: (N,), NaN for a cell without code."""
+        """Return the codes (N,) of the cells of column j.
+
+        A cell without a code gets NaN. XGBoost's rules raise BadInput for an unknown
+        category.
+        """
         values: Sequence[Any]
         values, places = frame.distinct(j)
         if categories and isinstance(categories[0], bytes):
@@ -148,7 +161,7 @@ class FittedColumns:
 
 
 class ReadsFrames:
-    """Base of models that read arrays and, by their fitted columns, data frames."""
+    """Base class of models that read arrays, and frames with the fitted columns."""
 
     __slots__ = ()
     scorer: "Scorer"
@@ -165,7 +178,10 @@ class ReadsFrames:
         return self.scorer.columns
 
     def rows(self, X: Any) -> Rows:
-        """Make rows (N, width) for kernels; BadInput if a frame has other columns."""
+        """Convert X to rows (N, width) for kernels.
+
+        BadInput if X is a data frame with other columns than the fitted columns.
+        """
         return take_rows(X) if self.fitted is None else self.fitted.rows_of(X)
 
     def row(self, row: Any) -> Rows:
@@ -174,7 +190,10 @@ class ReadsFrames:
 
 
 def _check_cut(values: Sequence[Any], categories: Sequence[Any], name: str) -> None:
-    """Raise BadInput unless the texts, cut as XGBoost cuts them, are `categories`."""
+    """Raise BadInput unless the texts, cut as XGBoost cuts them, are `categories`.
+
+    XGBoost stores only parts of texts if they are not all ASCII.
+    """
     texts = [str(value) for value in values]
     ends = np.cumsum([0, *map(len, texts)]).tolist()
     joined = "".join(texts).encode()[: ends[-1]]
@@ -202,7 +221,7 @@ def _spaceless(names: Sequence[str]) -> list[str]:
 
 
 def _unnamed(names: Sequence[str]) -> bool:
-    """Return True if names are only column numbers, as libraries name array columns."""
+    """Return True if a library made the names from column numbers ("Column_0")."""
     return any(
         list(names) == [f"{prefix}{j}" for j in range(len(names))]
         for prefix in ("", "Column_")

@@ -1,4 +1,4 @@
-"""The order of float32 values: mapped to whole numbers, and searched by halving."""
+"""Map float32 values to whole numbers of the same order, and search by bisection."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,10 @@ from .model import Floats
 
 
 def turned(bits: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Map bits of float32 to whole numbers in the order of the values, and back."""
+    """Map the bits of float32 values to whole numbers in the order of the values.
+
+    A second call maps the whole numbers back to the bits.
+    """
     made: NDArray[np.int32] = bits ^ ((bits >> 31) & np.int32(2**31 - 1))
     return made
 
@@ -21,10 +24,10 @@ LEAST, MOST = turned(np.array([-np.inf, np.inf], np.float32).view(np.int32)).tol
 def find_last(
     prepare: Callable[[NDArray[np.float32]], Floats], limits: Floats
 ) -> Floats:
-    """Find the largest float32 values (d,) that `prepare` maps to at most the limits.
+    """Find the largest float32 values (d,) that `prepare` maps to at most `limits`.
 
-    NaN if even -inf exceeds the limit. `prepare` maps values (d,) to inputs (d,); a
-    larger value must not give a smaller input.
+    `prepare` maps values (d,) to inputs (d,); a larger value must not give a smaller
+    input. The result is NaN if `prepare` maps even -inf to more than the limit.
     """
     low, high = np.full(len(limits), LEAST - 1), np.full(len(limits), MOST)
     while (low < high).any():
@@ -35,5 +38,5 @@ def find_last(
 
 
 def _numbered(places: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return the float32 values at these places of the order."""
+    """Return the float32 values at positions `places` in the order of all values."""
     return turned(np.maximum(places, LEAST).astype(np.int32)).view(np.float32)

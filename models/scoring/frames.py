@@ -1,4 +1,4 @@
-"""Data frames in memory, column by column: pandas, Polars and Arrow."""
+"""Data frames of pandas, Polars and Arrow in memory, read column by column."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ TEXTS = ("string", "String", "large_string", "Utf8")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """The columns of a data frame."""
+    """A data frame of any library: names, kinds and cells of its columns."""
 
     names: Sequence[str]  # Names of the columns, as texts
     # Kind of each column; "numbers" if its cells are neither categories nor texts
@@ -24,7 +24,7 @@ class Frame:
     column: Callable[[int], Any]
 
     def take(self, places: Sequence[int]) -> "Frame":
-        """Return a frame of the columns at these positions, in this order."""
+        """Return a frame of the columns at positions `places`, in this order."""
         return replace(
             self,
             names=[self.names[j] for j in places],
@@ -33,7 +33,11 @@ class Frame:
         )
 
     def distinct(self, j: int) -> tuple[list[Any], NDArray[np.intp]]:
-        """Return column j's distinct values, and each cell's position (-1: missing)."""
+        """Return the distinct values of column j, and each cell's index in them.
+
+        For a categorical column of pandas the values are all categories. A missing cell
+        has the index -1.
+        """
         column = self.column(j)
         if hasattr(column, "cat") and hasattr(column.cat, "codes"):
             return list(column.cat.categories), column.cat.codes.to_numpy(np.intp)
@@ -48,7 +52,7 @@ class Frame:
 
 
 def open_frame(X: Any) -> Frame | None:
-    """View a data frame as a `Frame`; None if X is not a data frame."""
+    """Wrap a data frame as a `Frame`; return None if X is not a data frame."""
     if hasattr(X, "iloc") and hasattr(X, "columns"):  # pandas
         names, types = list(X.columns), list(X.dtypes)
         return _frame(names, types, lambda j: X.iloc[:, j])
@@ -78,7 +82,7 @@ def _kind(dtype: Any, column: Callable[[int], Any], j: int) -> Kind:
 
 
 def _cells(column: Any) -> list[Any]:
-    """List the values of a column's cells; None for a missing value."""
+    """Return the values of a column's cells, None for a missing value."""
     if hasattr(column, "isna"):  # pandas
         gaps = column.isna().tolist()
         cells = zip(column.tolist(), gaps, strict=True)

@@ -36,7 +36,7 @@ class Model(Protocol):
         """Return the position of the class, and the class scores (K,), of one full row.
 
         Scores are the estimator's `predict_proba` if it has one, else its
-        `decision_function`, where a binary margin m becomes (-m, m), or a regressor's
+        `decision_function` (a binary margin m becomes (-m, m)), or a regressor's
         `predict`.
         """
 

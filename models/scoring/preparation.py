@@ -1,4 +1,4 @@
-"""The preparation of rows: take a model's inputs out of full rows, fill and scale."""
+"""The preparation of rows: select a model's inputs from full rows, fill and scale."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ UNCHANGED = np.array([np.nan, 0.0, 1.0, 1.0, 0.0, -np.inf, np.inf])
 class Preparation:
     """The step from full rows to a model's inputs: columns, then transformers.
 
-    Prepared values have scikit-learn's bits; only norms may round differently.
+    Prepared values equal scikit-learn's to the bit; only norms may round differently.
     """
 
     # (d,) int32: Positions of the model's inputs in the full row
@@ -67,7 +67,10 @@ class Preparation:
         return out
 
     def reach(self) -> Floats:
-        """Return upper bounds (d,) on absolute inputs, for finite float32 rows."""
+        """Return upper bounds (d,) on the absolute values of the inputs.
+
+        The bounds hold for full rows of finite float32 numbers.
+        """
         most = np.full(len(self.columns), np.finfo(np.float32).max, np.float64)
         for operation, row in zip(self.operations, self.table, strict=True):
             if operation in AFFINES:
@@ -88,7 +91,10 @@ class Preparation:
         return bool(known.all() and (slopes > 0).all())
 
     def undo(self, Z: Floats) -> Floats:
-        """Find column values (N, d) that the affine operations turn into about Z."""
+        """Return column values (N, d) from which the inputs are about Z (N, d).
+
+        Affine operations and thresholds are undone, other operations are ignored.
+        """
         for operation, table in zip(
             self.operations[::-1], self.table[::-1], strict=True
         ):
@@ -103,7 +109,8 @@ class Preparation:
     def refuse_gaps(self, X: Rows, Z: Floats, raw: Floats) -> None:
         """Raise BadRow for the first row with a missing input or a NaN raw score.
 
-        `apply` made Z (N, d) from X. Infinite scores of finite inputs raise nothing.
+        Z (N, d) are the inputs that `apply` made from X, and `raw` are the raw scores.
+        Infinite scores of finite inputs raise nothing.
         """
         known = np.isfinite(Z)
         bad = ~known.all(axis=1) | np.isnan(raw).any(axis=1)
@@ -130,15 +137,18 @@ class Preparation:
             )
 
     def then_binarise(self, threshold: float) -> "Preparation":
-        """Append an operation that maps values above `threshold` to 1, others to 0."""
+        """Return a preparation that then maps values above `threshold` to 1, else 0."""
         return self.then(BINARISE, affine(len(self.columns), {CENTER: threshold}))
 
     def then_fill(self, value: float) -> "Preparation":
-        """Append an operation that replaces missing values by `value`."""
+        """Return a preparation that then replaces missing values by `value`."""
         return self.then(AFFINE, affine(len(self.columns), {FILL: value}))
 
     def then(self, operation: int, row: Floats) -> "Preparation":
-        """Append an operation with its numbers (7, d)."""
+        """Return a preparation with one more operation at the end.
+
+        `row` (7, d) has the numbers of the operation.
+        """
         last = self.operations[-1:].tolist()
         if [operation] == last == [AFFINE] and _only_fills(self.table[-1]):
             # Filling, then scaling, is a single affine operation.
@@ -155,13 +165,16 @@ class Preparation:
         )
 
     def side_by_side(self, inputs: NDArray[Any]) -> "Preparation":
-        """Select inputs by position (k,), for rows that consist of these k columns."""
+        """Return a preparation of the inputs at positions `inputs` (k,).
+
+        It reads rows that consist of only these k columns, in this order.
+        """
         table = np.ascontiguousarray(self.table[:, :, inputs])
         columns = np.arange(len(inputs), dtype=np.int32)
         return Preparation(columns, self.operations, table)
 
     def keep(self, kept: NDArray[np.bool_]) -> "Preparation":
-        """Return the preparation of only the inputs for which `kept` (d,) is True."""
+        """Return a preparation of only the inputs with True in the mask `kept` (d,)."""
         return Preparation(
             self.columns[kept],
             self.operations,
@@ -194,7 +207,10 @@ def plain(columns: NDArray[Any]) -> Preparation:
 
 
 def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
-    """Return the preparation of `width` inputs, by default the first columns."""
+    """Return the given preparation, by default of the first `width` columns.
+
+    BadModel if the preparation has another number of inputs than `width`.
+    """
     if preparation is None:
         return plain(np.arange(width))
     if len(preparation.columns) != width:
@@ -205,7 +221,11 @@ def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
 
 
 def affine(d: int, given: Mapping[int, Any]) -> Floats:
-    """Make an affine operation's numbers (7, d); rows not `given` have no effect."""
+    """Return the numbers (7, d) of an affine operation.
+
+    `given` maps rows of the result to values. A row that is missing or None has no
+    effect.
+    """
     out = np.tile(UNCHANGED[:, None], d)
     for at, value in given.items():
         if value is not None:

@@ -36,7 +36,10 @@ class Prior:
 
     @classmethod
     def fit(cls, labels: NDArray[Any], weights: Floats | None = None) -> "Prior":
-        """Compute class shares of labels (N,), N > 0, by count or positive weights."""
+        """Make a `Prior` from labels (N,), N > 0.
+
+        Class shares are shares of the rows, or of the positive `weights` (N,).
+        """
         if not len(labels):
             raise BadModel("class shares need at least one label")
         classes, own = np.unique(labels, return_inverse=True)
@@ -70,7 +73,7 @@ class Prior:
 
     @classmethod
     def load(cls, stored: Stored) -> "Prior":
-        """Read class shares; BadModel if the arrays do not hold any."""
+        """Make a `Prior` from stored arrays; BadModel if they have no class shares."""
         classes = stored.classes()
         return cls(classes, stored.finite("shares", (len(classes),)))
 
@@ -88,7 +91,7 @@ class Mean:
 
     @classmethod
     def fit(cls, labels: ArrayLike, weights: Floats | None = None) -> "Mean":
-        """Average the labels (N,), N > 0, with positive weights (N,)."""
+        """Make a `Mean` from labels (N,), N > 0, with positive weights (N,)."""
         numbers = np.asarray(labels, np.float64)
         if not len(numbers):
             raise BadModel("a mean needs at least one label")
@@ -127,5 +130,5 @@ class Mean:
 
     @classmethod
     def load(cls, stored: Stored) -> "Mean":
-        """Read a mean; BadModel if the arrays do not hold one."""
+        """Make a `Mean` from stored arrays; BadModel if they have no mean."""
         return cls(float(stored.finite("mean", (1,))[0]))

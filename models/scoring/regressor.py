@@ -32,7 +32,7 @@ class Regressor(ReadsFrames):
     link
         Function from the sum to the prediction, as in the library's `predict`.
     fitted
-        Columns that the original was fitted on; None if rows are arrays only.
+        Columns that the original was fitted on; None if all rows must be arrays.
     """
 
     scorer: SumOfTerms
@@ -69,7 +69,8 @@ class Regressor(ReadsFrames):
     def decision_function(self, X: Rows) -> Floats:
         """Return the sums (N,) before the link function.
 
-        For trees, the sums equal the bits of a library that adds in float64.
+        The sums of trees equal the library's to the bit, if the library adds in
+        float64.
         """
         return self.scorer.raw(self.rows(X))[:, 0]
 
@@ -107,11 +108,11 @@ class Regressor(ReadsFrames):
         return 0, [self.predict_one(row)]
 
     def within(self, tolerance: float) -> "Regressor":
-        """Leave out trees that together move no row's sum by more than `tolerance`.
+        """Return a smaller regressor whose sums differ by at most `tolerance`.
 
-        The trees whose leaves lie farthest apart are kept. The middle of the range of
-        the other trees' sum is added to the bias. With tolerance 0 only trees that give
-        every row the same value are left out.
+        The trees with the widest ranges of leaf values remain. The sum of the other
+        trees is replaced by the middle of its range, which is added to the bias. With
+        tolerance 0 only trees that give every row the same value are left out.
 
         Parameters
         ----------
@@ -131,7 +132,10 @@ class Regressor(ReadsFrames):
         return self.part(np.sort(remaining.order[:used]), rest)
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> "Regressor":
-        """Return the sum of the trees at positions `which`, in order, plus `rest`."""
+        """Return a regressor of the trees at positions `which`, in this order.
+
+        `rest` is added to its bias.
+        """
         return replace(self, scorer=self.scorer.part(which, rest))
 
     def arrays(self) -> dict[str, NDArray[Any]]:

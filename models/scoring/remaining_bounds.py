@@ -17,7 +17,7 @@ from .model import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemainingBounds:
-    """Bounds of the sum of the base models after each position of an order."""
+    """Bounds, at each position of an order, on the sum of the base models after it."""
 
     # (T,) int64: Order of the base models, widest range of scores first
     order: NDArray[np.int64]
@@ -30,10 +30,11 @@ class RemainingBounds:
         return f"RemainingBounds({len(self.order)} base models)"
 
     def limits(self, threshold: float) -> tuple[Floats, Floats]:
-        """Find the limits (lower, upper), (T,) each, of a schedule for a threshold.
+        """Return the exact limits (lower, upper), (T,) each, for a threshold.
 
-        A sum below `lower[r]` after base model `order[r]` ends below the threshold, a
-        sum above `upper[r]` above it. The last limits are infinite.
+        If the sum after base model `order[r]` is below `lower[r]`, the whole sum ends
+        below the threshold; if it is above `upper[r]`, the whole sum ends above. The
+        last limits are infinite.
         """
         if not np.isfinite(threshold):
             raise BadInput(f"threshold is {threshold!r}; it must be finite")
@@ -42,7 +43,11 @@ class RemainingBounds:
         return lower, upper
 
     def enough(self, tolerance: float) -> tuple[int, float]:
-        """Return how many base models a tolerance needs, and the middle of the rest."""
+        """Return how many base models a tolerance needs, and a constant for the rest.
+
+        The sum of the other base models differs from the constant by at most
+        `tolerance`.
+        """
         if not tolerance >= 0:
             raise BadInput(f"tolerance is {tolerance!r}; it must be at least 0")
         near = (self.most - self.least) / 2 <= tolerance
@@ -52,7 +57,11 @@ class RemainingBounds:
 
 
 def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
-    """Order base models by the range of their scores, and bound the rest of the sum."""
+    """Order base models by the range of their scores, and bound the rest of the sum.
+
+    `least` and `most` (T,) are the smallest and largest score of each base model. The
+    widest range comes first. BadInput if a bound is not finite.
+    """
     least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
     if least.ndim != 1 or least.shape != most.shape or not len(least):
         raise BadInput(
@@ -77,7 +86,7 @@ def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
 
 
 def sums_after(scores: Floats, order: NDArray[np.int64]) -> Floats:
-    """Sum up the scores that follow each position of an order: (T, ...)."""
+    """Return the sum of the scores after each position of an order: (T, ...)."""
     sums: Floats = np.zeros_like(scores)
     sums[:-1] = np.cumsum(scores[order][:0:-1], axis=0)[::-1]
     return sums

@@ -1,4 +1,4 @@
-"""Convert arrays, lists or frames to rows for models; BadInput if not numbers."""
+"""Convert arrays, lists or data frames to rows of numbers for models."""
 
 from contextlib import suppress
 from typing import Any
@@ -19,7 +19,7 @@ DENSE = (SINGLE.itemsize,)  # strides of a row without gaps
 
 
 def take_rows(X: Any) -> Rows:
-    """Make rows (N, width) of float32 or float64; BadInput if X is not a table."""
+    """Convert X to rows (N, width) of float32 or float64; BadInput if not a table."""
     if type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in FLOATS:
         return X
     made = as_numbers(X, "rows")
@@ -32,7 +32,11 @@ def take_rows(X: Any) -> Rows:
 
 
 def is_dense(row: Any, width: int) -> bool:
-    """Return True if kernels, which check nothing, can safely read this row."""
+    """Return True if kernels can safely read this row.
+
+    Kernels check nothing. The row must be a contiguous float32 array of at least
+    `width` numbers.
+    """
     return (
         type(row) is np.ndarray
         and row.dtype is SINGLE

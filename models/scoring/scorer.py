@@ -20,7 +20,7 @@ from .stored_arrays import Stored
 
 
 class Scorer(ABC):
-    """The part of a model that computes raw scores, before link function and choice."""
+    """The step of a model that computes raw scores, before link function and choice."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -33,7 +33,7 @@ class Scorer(ABC):
 
     @property
     def width(self) -> int:
-        """Least number of columns of a full row."""
+        """Smallest number of columns of a full row."""
         return self.preparation.width
 
     @property
@@ -60,7 +60,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) for which decisions vary."""
+        """Draw random prepared inputs (count, d) for which decisions vary."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -72,7 +72,7 @@ class Scorer(ABC):
         """Load a scorer from stored arrays; BadModel if they are unsafe for kernels."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make pickles and copies go through `load`, so that they are packed anew."""
+        """Make pickles and copies call `load`, which packs arrays for kernels again."""
         packed = getattr(self, "packed", self) is not None
         return _remake, (type(self), self.arrays(), self.width, packed)
 
@@ -104,13 +104,19 @@ class BaseModels(Protocol):
         """Return the raw scores before the first base model: (R,)."""
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return each base model's least and largest score (T, R), else BadInput."""
+        """Return the least and the largest score, (T, R) each, of the base models.
+
+        BadInput if the scores have no bounds.
+        """
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
         """Return a mask (T, width): True for the columns that each base model reads."""
 
     def pack(self, order: NDArray[Any], stops: Stops) -> "PackedTerms | None":
-        """Pack base models in `order` for the rule `stops`; None without a kernel."""
+        """Pack base models in `order` for a kernel that stops by the rule `stops`.
+
+        Return None if there is no kernel for the base models.
+        """
 
 
 class SumOfTerms(Scorer, BaseModels):
@@ -125,14 +131,23 @@ class SumOfTerms(Scorer, BaseModels):
 
     @abstractmethod
     def margin(self) -> BaseModels:
-        """Return the sum with one raw score: the only one, or the difference of two."""
+        """Return base models with a single raw score, the margin of two classes.
+
+        The margin is the only raw score, or the difference of two.
+        """
 
     def rounds(self) -> tuple[BaseModels, int]:
-        """Return the sum with a raw score per class, and the terms per base model."""
+        """Return terms with one raw score per class, and the terms per base model.
+
+        A boosting round of several trees is one base model.
+        """
         return self, 1
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> Self:
-        """Return the sum of base models `which` plus `rest`; BadInput unless trees."""
+        """Return the sum of the base models at positions `which`, plus `rest`.
+
+        BadInput unless the base models are trees.
+        """
         raise BadInput(f"a {self.kind} model cannot be cut into parts; trees can")
 
     def gives_shares(self) -> bool:
@@ -171,7 +186,11 @@ class PackedTerms(NotCopied):
         return is_dense(row, self.width)
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
-        """Return totals (N, R) and the stopping rule's codes (N,) of checked rows X."""
+        """Evaluate rows X (N, width), which the caller has checked.
+
+        Return the sums (N, R) at which rows stopped, and the stopping rule's codes
+        (N,).
+        """
         totals, codes = np.empty((len(X), len(self.start))), np.zeros(len(X), np.int64)
         totals[:] = self.start
         self.many(X, self.at, totals, codes)

@@ -1,8 +1,9 @@
 """Rules that end the evaluation of a row: never, beyond limits, or by a margin.
 
-Kernels are packed with a rule. `follow` is the same rule in NumPy, from running sums
-(N, T, R). Both give each row a total (R,), and a code: 4 * (number of base models used)
-+ answer.
+A kernel is packed with one rule. The rule's method `follow` does the same in NumPy,
+from running sums (N, T, R). Both give each row a total (R,), which is its sum at the
+end of the evaluation, and a code: 4 * (number of base models used) + answer. The code
+of the rule `Never` is 0.
 """
 
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class Never:
         return {}
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
-        """Return the totals (N, R) of running sums (N, T, R), and codes 0 (N,)."""
+        """Return the last of the running sums (N, T, R): (N, R), and codes 0 (N,)."""
         return sums[:, -1], np.zeros(len(sums), np.int64)
 
 
@@ -62,7 +63,10 @@ class Limits:
 
     @property
     def near(self) -> float:
-        """Distance from the threshold; nearer sums are added in the library's order."""
+        """Distance from the threshold within which a sum nearly ties.
+
+        A sum that nearly ties is added again in the library's order.
+        """
         return NEAR * max(1.0, abs(self.threshold))
 
     def start(self, bias: Floats) -> Floats:
@@ -70,7 +74,10 @@ class Limits:
         return np.zeros(1)
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
-        """Find the totals (N, 1) and codes (N,) of running sums (N, T, 1)."""
+        """Return the sums (N, 1) at which rows stop, and the rows' codes (N,).
+
+        `sums` (N, T, 1) are the running sums of the rows.
+        """
         beyond = (sums[:, :, 0] < self.lower) | (sums[:, :, 0] > self.upper)
         at = _first(beyond)
         totals, rows = sums[np.arange(len(sums)), at], np.arange(len(sums))
@@ -78,22 +85,28 @@ class Limits:
         return totals, 4 * (at + 1) + np.where(beyond[rows, at], answers, UNDECIDED)
 
     def chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """Choose classes (N,): by the limit passed, else by the whole sum."""
+        """Return the classes (N,), by the limit that a row passed.
+
+        A row that passed no limit gets its class by the sum over all base models.
+        """
         answers = codes & 3
         above = totals[:, 0] > self.threshold
         return np.where(answers == UNDECIDED, above, answers).astype(np.int64)
 
     def clear(self, totals: Floats) -> NDArray[np.bool_]:
-        """Return a mask (N,): True if a sum (N, 1) is clear of the threshold.
+        """Return a mask (N,): True if a sum (N, 1) is not near the threshold.
 
-        Rounding, in whatever order a library adds, does not change the answer of such a
-        sum.
+        Rounding cannot change the answer of such a sum, in whatever order a library
+        adds.
         """
         far: NDArray[np.bool_] = np.abs(totals[:, 0] - self.threshold) > self.near
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return limits for `count` trees, infinite after the last base model."""
+        """Return the limits "lower" and "upper" of `count` trees.
+
+        The trees after the last base model have infinite limits.
+        """
         none = np.full(count - len(self.lower), np.inf)
         return {
             "lower": np.append(self.lower, -none),
@@ -116,31 +129,34 @@ class Margins:
         return bias
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
-        """Find the totals (N, K) and codes (N,) of running sums (N, T, K)."""
+        """Return the sums (N, K) at which rows stop, and the rows' codes (N,).
+
+        `sums` (N, T, K) are the running sums of the rows.
+        """
         enough = margins_of(sums) > self.margin
         at, rows = _first(enough), np.arange(len(sums))
         answers = np.where(enough[rows, at], BEST, UNDECIDED)
         return sums[rows, at], 4 * (at + 1) + answers
 
     def chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """Choose the classes (N,) of the largest sums, the first of ties."""
+        """Return the classes (N,) with the largest sums, the first of equal sums."""
         chosen: Codes = totals.argmax(axis=1)
         return chosen
 
     def clear(self, totals: Floats) -> NDArray[np.bool_]:
-        """Return a mask (N,): True if the largest of sums (N, K) leads clearly.
+        """Return a mask (N,): True if the largest of the sums (N, K) leads clearly.
 
-        Rounding, in whatever order a library adds, does not change the answer of such a
-        row.
+        Rounding cannot change the answer of such a row, in whatever order a library
+        adds.
         """
         largest = np.abs(totals).max(axis=1)
         far: NDArray[np.bool_] = margins_of(totals) > NEAR * np.maximum(1.0, largest)
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return a margin for each of `count` trees.
+        """Return the margins after each of `count` trees, under the key "upper".
 
-        At all but the last tree of a base model it is inf, which no row exceeds.
+        The margin is infinite, except after the last tree of each base model.
         """
         out = np.full(count, np.inf)
         out[self.group - 1 : self.group * len(self.margin) : self.group] = self.margin

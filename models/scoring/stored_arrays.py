@@ -19,13 +19,16 @@ class Stored:
         self.arrays = arrays
 
     def fail(self, reason: str) -> BadModel:
-        """Return an error to raise, which names the model's kind and the reason."""
+        """Return a BadModel error with the model's kind and the reason, to raise."""
         return BadModel(f"stored {self.kind} model: {reason}")
 
     def array(
         self, name: str, dtype: DTypeLike, shape: tuple[int | None, ...]
     ) -> NDArray[Any]:
-        """Return an array; BadModel unless it has this type and shape (None: any)."""
+        """Return the array `name`; BadModel if its type or shape is not as given.
+
+        None in `shape` allows any length.
+        """
         if name not in self.arrays:
             raise self.fail(f"array {name!r} is missing")
         array = np.asarray(self.arrays[name])
@@ -52,14 +55,20 @@ class Stored:
         return array
 
     def columns(self, width: int) -> NDArray[np.int32]:
-        """Return the positions of a model's inputs in the full row, below `width`."""
+        """Return the positions (d,) of a model's inputs in the full row.
+
+        BadModel unless all positions are below `width`.
+        """
         columns: NDArray[np.int32] = self.array("columns", np.int32, (None,))
         if columns.size and not (columns.min() >= 0 and columns.max() < width):
             raise self.fail(f"a column lies outside the row of {width} columns")
         return columns
 
     def classes(self) -> NDArray[Any]:
-        """Return the class labels; BadModel if none, or not strictly ascending."""
+        """Return the class labels (K,).
+
+        BadModel if there are none, or they are not strictly ascending.
+        """
         if "classes" not in self.arrays:
             raise self.fail("array 'classes' is missing")
         classes = np.asarray(self.arrays["classes"])

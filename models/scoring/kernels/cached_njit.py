@@ -30,8 +30,9 @@ DECLARED: "list[Kernel]" = []
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
     """A function that is compiled when it is first needed. Threads may share it.
 
-    Only the `declared` signatures are compiled; if empty, numba takes the types of the
-    arguments. If `kept`, the compiled code is kept on disk.
+    Only the signatures in `declared` are compiled. If `declared` is empty, numba
+    compiles for the types of the arguments. If `kept`, the compiled code is stored on
+    disk.
     """
 
     declared: tuple[Any, ...] = ()
@@ -39,7 +40,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
     _cache: Any
 
     def compile_declared(self) -> None:
-        """Compile or load the declared signatures, once."""
+        """Compile or load the declared signatures; a second call does nothing."""
         if not self.declared or not self._can_compile:
             return
         with global_compiler_lock, typeinfer.register_dispatcher(self):
@@ -63,12 +64,15 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
         return super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile this kernel first; numba calls this when it compiles a caller."""
+        """Compile this kernel before a kernel that calls it.
+
+        numba calls this method while it compiles the other kernel.
+        """
         self.compile_declared()
         return super().get_call_template(args, kws)
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """Return the compiled function for arguments; numba calls this at first use."""
+        """Compile the kernel for arguments; numba calls this at the first call."""
         if not self.declared:
             return super()._compile_for_args(*args, **kws)
         self.compile_declared()
@@ -76,7 +80,11 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
 
 
 def njit(signatures: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a kernel that has one signature, a list or none; see `numba.njit`."""
+    """Return a decorator that turns a function into a `Kernel`.
+
+    `signatures` is one signature, a list, or None. The options are the options of
+    `numba.njit`.
+    """
     kept = options.pop("cache", False)
     options |= {"nopython": True, "boundscheck": None, "no_cfunc_wrapper": True}
 

@@ -1,11 +1,15 @@
-"""Report that a kernel is being compiled. This module imports no compiler."""
+"""Report when the compilation of a kernel begins. This module imports no compiler."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 class Compiling:
-    """A listener: `tell` is called with a kernel's name when compilation begins."""
+    """The listener that learns of compilations.
+
+    The function `tell`, unless it is None, is called with a kernel's name when the
+    compilation of the kernel begins.
+    """
 
     def __init__(self) -> None:
         self.tell: Callable[[str], None] | None = None
@@ -13,7 +17,11 @@ class Compiling:
 
     @contextmanager
     def of(self, kernel: str) -> Iterator[None]:
-        """Call `tell`, except within another kernel's compilation; needs the lock."""
+        """Call `tell` with a kernel's name; the caller compiles in the `with` block.
+
+        Kernels that are compiled inside another kernel's block are not reported. The
+        caller must hold numba's compiler lock.
+        """
         if self.tell is not None and self._depth == 0:
             self.tell(kernel)
         self._depth += 1

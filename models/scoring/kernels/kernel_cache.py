@@ -43,7 +43,7 @@ _UNINVOLVED = {__name__, f"{__package__}.compiling"}
 
 
 class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
-    """A locator for numba: chooses the folder and the names of a kernel's files."""
+    """Tells numba the folder and the names of a kernel's files."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._py_file = file  # for numba's warnings
@@ -64,11 +64,11 @@ class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
         return str(self._folder)
 
     def get_source_stamp(self) -> str:
-        """Return the digest of the sources, as file names contain it."""
+        """Return the digest of the kernel's sources."""
         return self._digest
 
     def get_disambiguator(self) -> str:
-        """Return the digest, the part of file names that tells versions apart."""
+        """Return the digest; file names contain it to tell versions apart."""
         return self._digest
 
 
@@ -156,13 +156,16 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         return self._cache_file.read(key) is not None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Save code; on a full disk, save and raise nothing."""
+        """Save compiled code. If the disk is full, save nothing and raise nothing."""
         with suppress(OSError):
             super().save_overload(sig, data)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder's lock, if possible, so that only one process compiles."""
+        """Hold the folder's lock, so that only one process compiles.
+
+        If the lock cannot be had, compile without it.
+        """
         lock = _lock_of(self._cache_path, os.getpid())
         try:
             lock.acquire()
@@ -176,7 +179,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
 
 def _folders(file: Path) -> list[Path]:
-    """List the folders for kernels of a source file, the preferred one first."""
+    """Return the possible folders for a source file's kernels, the preferred first."""
     if numba.config.CACHE_DIR:
         return [Path(numba.config.CACHE_DIR, "polydom")]
     own = AppDirs(appname="polydom", appauthor=False).user_cache_dir
@@ -201,7 +204,10 @@ def _is_writable(folder: Path) -> bool:
 
 @functools.cache
 def digest(name: str) -> str:
-    """Hash the sources of a module and of its imports from its package or ours."""
+    """Hash the sources of a module and of the modules that it imports.
+
+    Only imports from the module's own package and from this package count.
+    """
     found: dict[str, bytes] = {}
     _collect(name, found)
     sources = sorted(hashlib.sha256(source).digest() for source in found.values())

@@ -36,7 +36,7 @@ def logistic(margin: float) -> float:
 
 @njit(float64(float64, int64), **OPTIONS)
 def probability(margin: float, link: int) -> float:
-    """Map a margin to [0, 1] by the logistic function or Huber's; NaN stays NaN."""
+    """Map a margin to [0, 1] by the logistic or Huber's link; NaN stays NaN."""
     if link == HUBER:
         return (min(max(margin, -1.0), 1.0) + 1.0) / 2.0
     share: float = logistic(margin)
@@ -45,7 +45,10 @@ def probability(margin: float, link: int) -> float:
 
 @njit(void(FLOATS, float64, float64[::1]), **OPTIONS)
 def softmax(raw: Floats, gain: float, out: Floats) -> None:
-    """Write the softmax of `gain * raw`; infinite scores share the whole equally."""
+    """Write the softmax of `gain * raw` (R,) to `out` (R,).
+
+    If several scores are infinite, each of these gets an equal share.
+    """
     largest = raw[0]
     for k in range(1, raw.shape[0]):
         largest = max(largest, raw[k])
@@ -59,7 +62,11 @@ def softmax(raw: Floats, gain: float, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64, float64[::1]), **OPTIONS)
 def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """Write one-against-rest probabilities divided by their sum; equal if all are 0."""
+    """Write the classes' probabilities, divided by their sum, to `out` (K,).
+
+    The link gives the probability of each class against the rest. If all are 0, the
+    classes get equal shares.
+    """
     total = 0.0
     for k in range(raw.shape[0]):
         out[k] = probability(gain * raw[k], link)
@@ -134,7 +141,11 @@ def answer_one(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> i
 
 @njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
-    """Write whole sums' class scores to `out` (K,); return the class (-1: near tie)."""
+    """Write class scores (K,) by all base models to `out`; return the class's position.
+
+    `raw` (K,) are the sums over all base models. If the sums nearly tie or are not
+    finite, return -1 and write nothing.
+    """
     largest = 1.0
     for k in range(raw.shape[0]):
         if not math.isfinite(raw[k]):
@@ -148,9 +159,11 @@ def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) ->
 
 @njit(inline="always")
 def bound_shares(low: Floats, high: Floats, out: Floats) -> None:
-    """Write the least and largest share of each class, from bounds of the summands.
+    """Write the least and the largest share of each class to `out` (2 K,), in pairs.
 
-    If sums are too small to be accurate, the shares are 0 and 1.
+    A share is a class's number divided by the sum over all classes; the numbers lie
+    between `low` (K,) and `high` (K,). If sums are too small to be accurate, the shares
+    are bounded by 0 and 1.
     """
     above = below = 0.0
     for k in range(low.shape[0]):  # sums of the classes before k
@@ -181,10 +194,11 @@ def bound_scores(
     rounding: Floats,
     out: Floats,
 ) -> None:
-    """Write the bounds of class scores of unfinished sums: `out` (2 K,), in pairs.
+    """Write the least and largest score of each class to `out` (2 K,), in pairs.
 
-    The base models after position `at` add `least[at, k]` to `most[at, k]` to raw score
-    k. `rounding` is `class_score_bounds.rounding_of`.
+    The row stopped early with the sums `raw` (K,). The base models after position `at`
+    would add `least[at, k]` to `most[at, k]` to raw score k. `rounding` is the result
+    of `class_score_bounds.rounding_of`.
     """
     count = raw.shape[0]
     low, high = np.empty(count), np.empty(count)

@@ -43,8 +43,9 @@ FLOATS_2D, FLOATS_3D = frozen(float64, 2), frozen(float64, 3)
 def in_llvm(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     """Turn a function that writes LLVM's instructions into a function for kernels.
 
-    `signature` is numba's signature, or a function from the arguments' types to it. The
-    decorated function gets builder and values, and returns the result's value or None.
+    `signature` is numba's signature, or a function from the arguments' types to a
+    signature. The decorated function gets a builder and LLVM's values as arguments, and
+    returns the result's value or None.
     """
 
     def decorate(write: Callable[..., Any]) -> Any:
@@ -82,12 +83,15 @@ def copy(source: Any, out: Any) -> None:
 
 @in_llvm(types.voidptr(types.int64))
 def on_stack(builder: Any, count: Any) -> Any:
-    """Reserve `count` int32 on the stack of the calling kernel."""
+    """Reserve `count` int32 on the stack of the calling kernel; return a pointer."""
     return builder.bitcast(builder.alloca(INT, size=count), BYTE.as_pointer())
 
 
 def entry(kernel: Any) -> Any:
-    """Return a kernel's compiled function; a call of it does not check types."""
+    """Compile a kernel if necessary, and return its compiled function.
+
+    A call of the compiled function does not check types.
+    """
     if not isinstance(kernel, Kernel):
         return kernel
     kernel.compile_declared()
@@ -95,12 +99,18 @@ def entry(kernel: Any) -> Any:
 
 
 def constant(kind: Any, number: Any) -> Any:
-    """Make a vector that repeats a number known when the kernel is compiled."""
+    """Return a vector with `number` in each element.
+
+    The number is known when the kernel is compiled.
+    """
     return ir.Constant(kind, [kind.element(number)] * kind.count)
 
 
 def spread(builder: Any, number: Any, kind: Any) -> Any:
-    """Make a vector that repeats a number known when the kernel runs."""
+    """Return a vector with `number` in each element.
+
+    The number is a value that the kernel computes.
+    """
     none = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(none, number, INT(0))
     return builder.shuffle_vector(
@@ -122,7 +132,10 @@ def store(builder: Any, value: Any, address: Any, align: int = 1) -> None:
 
 
 def gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
-    """Read the elements at indices `places` of the array that begins at `start`."""
+    """Return a vector of the array elements at indices `places`.
+
+    The array begins at the address `start`.
+    """
     element, count = kind.element, kind.count
     wide = builder.zext(places, ir.VectorType(LONG, count))
     base = builder.inttoptr(start, element.as_pointer())
@@ -135,6 +148,9 @@ def gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
 
 
 def instruction(builder: Any, name: str, result: Any, *kinds: Any) -> Any:
-    """Return one of LLVM's functions, declared once in the kernel's module."""
+    """Return the function `name` of LLVM.
+
+    The first call declares the function in the module of the kernel.
+    """
     found = builder.module.globals.get(name)
     return found or ir.Function(builder.module, ir.FunctionType(result, kinds), name)

@@ -110,9 +110,10 @@ def prepare(
     table: Floats,
     out: Floats,
 ) -> None:
-    """Write inputs (N, d): take `columns` (d,) of rows X, and apply S operations.
+    """Write the inputs (N, d) of rows X to `out`: select columns, apply S operations.
 
-    `table` (S, 7, d) has their numbers; BINARISE has its threshold in row CENTER.
+    `columns` (d,) are the positions of the inputs in X. `table` (S, 7, d) has the
+    numbers of the operations; the threshold of BINARISE is in row CENTER.
     """
     for i in range(X.shape[0]):
         prepare_row(X[i], columns, operations, table, out[i])

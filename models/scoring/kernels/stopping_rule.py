@@ -13,14 +13,17 @@ from .native import on_stack, table_at
 
 @njit(inline="always")
 def outside(total: float, lower: float, upper: float) -> bool:
-    """Return True if a sum is below its lower or above its upper limit."""
+    """Return True if a sum is below `lower` or above `upper`."""
     beyond: bool = (total < lower) | (total > upper)
     return beyond
 
 
 @njit(inline="always")
 def side(total: float, threshold: float) -> int:
-    """Return the answer by a whole sum: NEGATIVE, POSITIVE, or UNDECIDED near a tie."""
+    """Compare a sum over all base models with the threshold.
+
+    Return POSITIVE above the threshold, NEGATIVE below, and UNDECIDED near a tie.
+    """
     above = total - threshold
     if abs(above) > NEAR * max(1.0, abs(threshold)):
         return int(above > 0.0)
@@ -29,9 +32,10 @@ def side(total: float, threshold: float) -> int:
 
 @njit(inline="always")
 def follow_limits(early: Any, kind: Any, row: Any, address: int) -> tuple[int, float]:
-    """Return code and sum of a row; without an early exit `side` answers.
+    """Evaluate one row, and return its code and its sum.
 
-    `early` is a kernel (row, table address, array for the sum) that returns the code.
+    If the row does not stop early, `side` gives the answer. `early` is a kernel (row,
+    table address, array for the sum) that returns the code.
     """
     total = carray(on_stack(2), (1,), np.float64)
     code = early(row, address, total)
@@ -53,7 +57,7 @@ def margin_of(totals: Floats) -> float:
 
 @njit(inline="always")
 def beyond_margin(totals: Floats, margin: float) -> bool:
-    """Return True if the largest sum leads by more than a margin."""
+    """Return True if the largest sum leads by more than `margin`."""
     if margin == np.inf:
         return False
     enough: bool = margin_of(totals) > margin
