@@ -1,8 +1,9 @@
 """Answer predictions inside a time budget, with the most accurate model that fits.
 
-What is offered here is what most people need, imported when it is first asked for. The
-rooms have the rest: `polydom.features`, `polydom.models`, `polydom.indexer` and
-`polydom.server`. ``python -m polydom`` is the command ``polydom``.
+This package offers the few names that most programs need, and imports each name at its
+first use. The packages `polydom.features`, `polydom.models`, `polydom.indexer` and
+`polydom.server` offer all other names. ``python -m polydom`` runs the command
+``polydom``.
 """
 
 from importlib.metadata import version

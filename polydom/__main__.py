@@ -1,4 +1,4 @@
-"""``python -m polydom``: the same as the ``polydom`` command."""
+"""Run the command ``polydom`` as ``python -m polydom``."""
 
 from polydom.server.__main__ import run
 

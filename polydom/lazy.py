@@ -1,4 +1,4 @@
-"""Names that a package offers and imports only when they are first asked for."""
+"""Lazy imports: a package imports the module of a name at the name's first use."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -8,17 +8,18 @@ from typing import Any
 def offer(
     package: str, modules: Mapping[str, str]
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """Make the `__all__`, `__getattr__` and `__dir__` of a package (PEP 562).
+    """Return the `__all__`, `__getattr__` and `__dir__` of a package (PEP 562).
 
-    So `import polydom.models` takes milliseconds, and a client does not load what
-    trains models.
+    The package then imports a module only when a program first uses one of its names.
+    So `import polydom.models` takes milliseconds, and a client does not load the code
+    that trains models.
 
     Parameters
     ----------
     package
-        Its `__name__`.
+        The package's `__name__`.
     modules
-        Module of each name that the package offers, relative to the package.
+        The module of each name that the package offers, relative to the package.
     """
     names = sorted(modules)
 

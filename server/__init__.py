@@ -1,7 +1,7 @@
-"""Answers inside a time budget, over HTTP.
+"""The server, which answers inside a time budget over HTTP and gRPC.
 
-Public names are imported on first use. So commands that do not serve need not wait for
-the HTTP framework.
+Each public name is imported at its first use. So commands that do not serve start
+without loading the HTTP framework.
 """
 
 from typing import TYPE_CHECKING

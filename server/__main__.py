@@ -1,4 +1,4 @@
-"""``python -m polydom.server`` and the ``polydom`` command."""
+"""Run the ``polydom`` command, also as ``python -m polydom.server``."""
 
 import gc
 import sys
@@ -14,10 +14,10 @@ UNFINISHED = 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run the command that `argv` names; None means the arguments of this process.
 
-    Returns 0 when done, 1 for a known error, 2 for wrong usage, 3 if another machine
-    has to go on with a build.
+    Return the exit code: 0 for success, 1 for a known error, 2 for wrong usage, and 3
+    if another machine has to continue a build.
     """
     arguments = None if argv is None else list(argv)
     try:
@@ -38,7 +38,7 @@ def _told(error: Exception) -> str:
 
 
 def run() -> None:
-    """Run the command in this process's arguments, and end the process."""
+    """Run the command in this process's arguments, and exit with the command's code."""
     collect_seldom()
     COMPILING.tell = CompilingNotice()
     code = main()

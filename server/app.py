@@ -159,10 +159,10 @@ def describe_routes() -> dict[str, Any]:
 
 
 class LastResort:
-    """Middleware that logs, counts and answers unexpected errors of `app`.
+    """ASGI middleware that answers, logs and counts unexpected errors of `app`.
 
-    An error after the answer began is counted, and raised for the server, which logs it
-    and closes the connection.
+    If the answer has already begun, the error is counted and raised again. The server
+    then logs the error and closes the connection.
     """
 
     def __init__(self, app: ASGIApp, repository: Repository) -> None:
@@ -170,7 +170,7 @@ class LastResort:
         self._repository = repository
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Run `app` on one request; answer with an error if it raises an exception."""
         begun = False
 
         async def watched(message: Message) -> None:
@@ -196,7 +196,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
-    """Answer a request that no route takes, and suggest a similar path or method."""
+    """Answer a request that matches no route; suggest a similar path or method."""
     assert isinstance(error, HTTPException)
     status, said, headers = error.status_code, error.detail, dict(error.headers or {})
     code = said.lower().replace(" ", "_")
@@ -242,7 +242,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
 
 
 def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
-    """Return a context that serves gRPC, too, if the operator wants it."""
     if app.state.grpc_at is None:
         return contextlib.nullcontext()
     from .oip.grpc_service import serving_grpc
@@ -252,7 +251,7 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
 
 
 def _state(app: FastAPI) -> dict[str, Any]:
-    """State handed to every connection: admission, and handlers that bypass ASGI."""
+    """Return the state of all connections: admission, and handlers that bypass ASGI."""
     repository: Repository = app.state.repository
     errors = repository.no_model.errors
     call_soon = asyncio.get_running_loop().call_soon

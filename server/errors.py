@@ -1,4 +1,4 @@
-"""Errors of the server, and the HTTP and gRPC status of all errors."""
+"""Errors of the server, and the HTTP and gRPC status of every error."""
 
 from typing import NamedTuple
 
@@ -35,13 +35,13 @@ class TooLarge(PolydomError):
 
 
 class ReceiveTimeout(PolydomError):
-    """The rest of a request did not come in time."""
+    """The rest of a request did not arrive in time."""
 
     code = "receive_timeout"
 
 
 class Overloaded(PolydomError):
-    """Too many requests wait already, so this request was not read."""
+    """Too many requests are waiting already, so this request was refused unread."""
 
     code = "overloaded"
 
@@ -53,7 +53,7 @@ class NotReady(PolydomError):
 
 
 def not_ready(begun: bool) -> NotReady:
-    """Return the error for a request before the end of the warm-up.
+    """Return the error for a request that arrives before the end of the warm-up.
 
     `begun` is False if the application was never started.
     """
@@ -78,19 +78,19 @@ class UnknownModel(PolydomError):
 
 
 class UnknownSample(PolydomError):
-    """The index contains no such item, or the operator has disabled samples."""
+    """The index has no such training item, or the operator has disabled samples."""
 
     code = "unknown_sample"
 
 
 class NotAllowed(PolydomError):
-    """The operator does not allow this action, or not to this caller."""
+    """The operator does not allow this action to anyone, or not to this caller."""
 
     code = "not_allowed"
 
 
 class ReloadFailed(PolydomError):
-    """A new index file cannot be served; the previous index still answers."""
+    """A new index file cannot be used; the server goes on with the previous index."""
 
     code = "reload_failed"
 
@@ -113,12 +113,12 @@ class TooLittleLeft(NothingFits):
 
 
 def in_unit(amount: float, unit: str) -> str:
-    """Format an amount as a time or with its currency."""
+    """Return an amount as text: a time if `unit` is "s", else with its currency."""
     return show_us(amount * 1e6) if unit == "s" else f"{amount:g} {unit}"
 
 
 class Status(NamedTuple):
-    """An HTTP and gRPC status, and the errors that are answered with it."""
+    """An HTTP and a gRPC status, and the errors that they report."""
 
     number: int  # HTTP's status code
     grpc: str  # Name of the gRPC status; empty for errors that occur only over HTTP
@@ -192,7 +192,7 @@ _NUMBERS = {kind: status.number for status in STATUSES for kind in status.errors
 
 
 class Failure(msgspec.Struct):
-    """Body of every error response."""
+    """The body of every error response."""
 
     error: str
     code: str
@@ -202,7 +202,7 @@ UNEXPECTED = Failure("the server failed to answer; its log says why", "internal"
 
 
 def describe(error: Exception) -> tuple[int, Failure]:
-    """Return the HTTP status and the body for any error."""
+    """Return the HTTP status and the response body for an error of any class."""
     if isinstance(error, BadFeature) and error.__cause__ is not None:
         # the cause's message comes from the operator's own code and may reveal details
         # of the machine

@@ -1,1 +1,1 @@
-"""The commands of `polydom`, one file each; `app.py` lists them."""
+"""The commands of `polydom`, one module each; `app.py` lists them."""

@@ -1,4 +1,4 @@
-"""The `polydom` command: lists all subcommands with examples, in the help's order."""
+"""The `polydom` command: all subcommands, with examples, in the order of the help."""
 
 from importlib.metadata import version
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""A table of what budgets buy for a small, a medium and a large item."""
+"""A table that shows which features budgets buy for small, medium and large items."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,10 @@ Bought = tuple[int | None, ...]
 def show_budgets(
     skylines: Sequence[SkylineFacts], names: Sequence[str], console: "Console"
 ) -> None:
-    """Print what budgets buy at some sizes; `names` are the sizes' column heads."""
+    """Print a table: for each budget and item size, the features that the budget buys.
+
+    `skylines` has an entry for each item size, and `names` the title of its column.
+    """
     unit, measure = skylines[0].unit, skylines[0].measure
     columns = quality_columns(measure)
     nothing = f"no feature: {WITHOUT_FEATURES[task_of(measure)]} answers"
@@ -72,7 +75,7 @@ def show_budgets(
 
 
 def quality_columns(measure: str) -> dict[str, str]:
-    """Return the heads of the quality columns, by field of `SkylineSet`."""
+    """Return the titles of the quality columns; the keys are fields of `SkylineSet`."""
     columns = {"quality": name_quality(measure)}
     if measure != "accuracy" and task_of(measure) == "classes":
         columns["accuracy"] = "accuracy"
@@ -82,10 +85,11 @@ def quality_columns(measure: str) -> dict[str, str]:
 def budget_rows(
     skylines: Sequence[Skyline],
 ) -> list[tuple[float | None, Bought]]:
-    """List round budgets, ascending, each of which buys more than the one before.
+    """Return (budget, bought) for round budgets, ascending, each of which buys more.
 
-    Round numbers come from the finest ladder that makes at most `ROWS` rows, else from
-    the coarsest. The first budget is None: anything below the second.
+    `bought` has for each skyline the position of the set that the budget buys. Budgets
+    come from the finest series of round numbers that makes at most `ROWS` rows, or from
+    the coarsest series. The first budget is None, for every amount below the second.
     """
     costs = [
         one.cost
@@ -106,7 +110,7 @@ def budget_rows(
 
 
 def _rungs(low: float, high: float, ladder: Sequence[float]) -> Iterator[float]:
-    """Yield the numbers of a ladder, from just below `low` to at least `high`."""
+    """Yield the round numbers of a ladder, from just below `low` to at least `high`."""
     for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
         for step in ladder:
             rung = float(f"{step}e{power}")
@@ -116,10 +120,10 @@ def _rungs(low: float, high: float, ladder: Sequence[float]) -> Iterator[float]:
 
 
 def _bought(line: Skyline, budget: float) -> int | None:
-    """Return the position of the set that a budget buys.
+    """Return the position of the feature set that a budget buys on a skyline.
 
-    If the budget buys no set, return the position of the prior, or None without a
-    prior.
+    If the budget buys no set, return the position of the set without features, or None
+    if the skyline has no such set.
     """
     costs = [one.cost for one in line]
     place = int(np.searchsorted(costs, budget, "right")) - 1
@@ -132,7 +136,7 @@ def _bought(line: Skyline, budget: float) -> int | None:
 def _lettered(
     lines: Sequence[Skyline], rows: Sequence[Bought]
 ) -> dict[tuple[str, ...], str]:
-    """Give each feature set in the table a letter, in order of appearance."""
+    """Return a letter for each feature set in the table, in order of appearance."""
     found = dict.fromkeys(
         tuple(line[place].features)
         for bought in rows
@@ -147,7 +151,7 @@ def _lettered(
 def _alone(
     one: SkylineSet | None, unit: str, columns: Iterable[str], nothing: str
 ) -> list[str]:
-    """Return the cells of a row, for a table of a single size."""
+    """Return the cells of a row, for a table of a single item size."""
     if one is None:
         return [*("" for _ in columns), "", nothing]
     good = [show_accuracy(getattr(one, key)) for key in columns]

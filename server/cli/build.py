@@ -97,7 +97,10 @@ def build(
 
 @contextmanager
 def tells_what_lacks(as_json: bool) -> Iterator[None]:
-    """If `as_json`, print the error that names the work left for another machine."""
+    """Print a JSON error if a build has to continue on another machine and `as_json`.
+
+    The error is raised again in every case.
+    """
     try:
         yield
     except Unfinished as error:
@@ -108,7 +111,7 @@ def tells_what_lacks(as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def _shows_data() -> Iterator[None]:
-    """Print on standard error how the data were interpreted, once they are read."""
+    """Print to standard error how the project's data were interpreted."""
     log, handler = logging.getLogger("polydom.data"), logging.StreamHandler()
     before = log.level, log.propagate
     log.addHandler(handler)
@@ -122,7 +125,7 @@ def _shows_data() -> Iterator[None]:
 
 
 def show_times(seconds: Mapping[str, float], console: "Console") -> None:
-    """Print the seconds of the longest stages, and the total."""
+    """Print how many seconds the longest stages of a build took, and the total."""
     whole = sum(seconds.values())
     rows = [
         (name, f"{took:,.1f}", f"{took / whole:.0%}")

@@ -1,4 +1,4 @@
-"""The command that reads a project's data and trains no model: `polydom check`."""
+"""The command that checks a project's data without training: `polydom check`."""
 
 import msgspec
 import typer

@@ -153,7 +153,7 @@ def evaluate(
 
 
 def _carry_out(run: "EvaluationRun") -> bool:
-    """Run the comparison; return False if it was interrupted."""
+    """Run the comparison; return False if Ctrl-C interrupted it."""
     try:
         with run:
             run.carry_out()
@@ -169,7 +169,7 @@ def _carry_out(run: "EvaluationRun") -> bool:
 def read_server(
     url: str | None, model: str | None, token_file: Path | None
 ) -> "Server | None":
-    """Return the server to ask; None without --url."""
+    """Return the server at `url` that will be evaluated; None without a `url`."""
     from ..evaluation.run import Server
 
     if url is not None:
@@ -182,7 +182,7 @@ def read_server(
 
 
 def read_budgets(text: str) -> list[float]:
-    """Read budgets such as `1,2,5,20`, sorted and without duplicates."""
+    """Return the budgets in a text such as `1,2,5,20`, sorted, without duplicates."""
     try:
         amounts = [float(part) for part in text.split(",")]
     except ValueError:
@@ -197,7 +197,7 @@ def read_budgets(text: str) -> list[float]:
 
 
 def read_token(path: Path) -> str:
-    """Return the first token of a file written for `polydom serve --token-file`."""
+    """Return the first token of a file that was written for `serve --token-file`."""
     try:
         lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
     except OSError as error:

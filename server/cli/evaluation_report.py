@@ -1,4 +1,4 @@
-"""The terminal output of `polydom evaluate`: tables and lines."""
+"""The tables and lines that `polydom evaluate` prints."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ PAIRS = 10  # most mistakes shown if there are more classes
 
 
 def show(found: Evaluation, console: "Console") -> None:
-    """Print all results."""
+    """Print all results of an evaluation."""
     where = f" by {found.url}" if found.url else ""
     head = (
         f"{found.asked:,} answers each{where} to {found.items:,} items of {found.test}"
@@ -47,7 +47,7 @@ def show(found: Evaluation, console: "Console") -> None:
 
 
 def _columns(found: Evaluation) -> dict[str, Callable[[Result], str]]:
-    """Return the heads of the quality columns, with functions that write a cell."""
+    """Return for each quality column its title and a function that writes a cell."""
     quality = name_quality(found.measure)
     if found.measure == "accuracy":
         return {quality: _accuracy, "expected": _expected}
@@ -71,7 +71,7 @@ def _columns(found: Evaluation) -> dict[str, Callable[[Result], str]]:
 def _show_qualities(
     found: Evaluation, title: str, unit: str, console: "Console"
 ) -> None:
-    """Print quality and speed of all predictors, the index's budgets first."""
+    """Print a table of all predictors' quality and speed, the index's budgets first."""
     counts_time = found.unit == "s"
     columns = _columns(found)
     cost = [] if counts_time else [f"mean {unit}"]
@@ -96,7 +96,6 @@ def _show_qualities(
 
 
 def _show_measures(found: Evaluation, unit: str, console: "Console") -> None:
-    """Print balanced accuracy, macro F1, AUC and log loss of all predictors."""
     rows = []
     for one in (*found.budgets, *found.beside):
         numbers = (one.balanced_accuracy, one.macro_f1, one.auc, one.log_loss)
@@ -115,7 +114,7 @@ def _show_within(found: Evaluation, title: str, console: "Console") -> None:
 
 
 def _named(one: Result, unit: str) -> str:
-    """Return the name of a result's row; rows of the index include the budget."""
+    """Return the name of a result's row; for the index the name includes the budget."""
     return (
         f"{one.name}, {one.amount:g} {unit}"
         if isinstance(one, BudgetResult)
@@ -156,7 +155,6 @@ def _number(number: object) -> str:
 
 
 def _show_plans(found: Evaluation, unit: str, console: "Console") -> None:
-    """Print the features that answered within each budget, and the baselines'."""
     lines = ["", "features that answered"]
     for own in found.budgets:
         shown = [f"{one.share:.1%} {_listed(one.features, found)}" for one in own.plans]
@@ -174,7 +172,7 @@ def _listed(features: Sequence[str], found: Evaluation) -> str:
 
 
 def _show_confusion(found: Confusion, unit: str, console: "Console") -> None:
-    """Print a matrix if there are few classes; otherwise the most frequent mistakes."""
+    """Print the confusion matrix, or for many classes the most frequent mistakes."""
     at = f"{found.amount:g} {unit}"
     if not found.pairs:
         console.print()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ItemKind(Enum):
-    """The kinds of items."""
+    """The kinds of items that features can describe."""
 
     IMAGE = "image"
     TEXT = "text"

@@ -1,4 +1,4 @@
-"""An index on a terminal: a summary in plain words, then details if asked for."""
+"""Reports of an index for the terminal: a summary in plain words, and details."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ SHOWN = 5  # most skipped items, and most remarks of learners, that the summary 
 
 
 def show_index(index: "Index", facts: Facts, as_json: bool, verbose: bool) -> None:
-    """Print the facts of an index as one JSON object, or as text with tables."""
+    """Print the facts of an index, as one JSON object or as text with tables."""
     from rich.console import Console
 
     if as_json:
@@ -51,7 +51,7 @@ def show_index(index: "Index", facts: Facts, as_json: bool, verbose: bool) -> No
 
 
 def print_json(facts: Facts) -> None:
-    """Print facts as one JSON object."""
+    """Print facts as one JSON object on standard output."""
     # msgspec writes NaN and infinity as null, as JSON has neither
     typer.echo(msgspec.json.encode(facts).decode())
 
@@ -59,9 +59,10 @@ def print_json(facts: Facts) -> None:
 def show_text(
     index: "Index", facts: Facts, console: "Console", *, verbose: bool
 ) -> None:
-    """Print a summary: the data, the quality, what budgets buy, and warnings.
+    """Print a summary: the data, the quality, the sets that budgets buy, and warnings.
 
-    If `verbose`, also print how the index was found: sets, races, curves and skylines.
+    If `verbose`, also print how the index was built: the feature sets, the races
+    between learners, the cost curves and the skylines.
     """
     built = built_of(facts)
     for line in _data_lines(facts, built):
@@ -85,7 +86,7 @@ def show_text(
 
 
 def show_costs(facts: Facts, as_json: bool, verbose: bool) -> None:
-    """Print the costs of each feature by item size, for `polydom measure`."""
+    """Print each feature's cost by item size, as `polydom measure` shows it."""
     from rich.console import Console
 
     if as_json:
@@ -97,26 +98,25 @@ def show_costs(facts: Facts, as_json: bool, verbose: bool) -> None:
 
 
 def warn_if_busy(facts: Facts) -> None:
-    """Print a warning to standard error if costs were measured on a busy machine."""
+    """Print a warning if other programs ran while costs were measured."""
     measured = built_of(facts).measured
     if measured and measured.busy:
         typer.echo(f"polydom: {_busy_words(measured)}", err=True)
 
 
 def summary_lines(facts: Facts) -> list[str]:
-    """Return the lines of the summary, without the table of budgets."""
+    """Return the summary's lines, without the table of budgets."""
     built = built_of(facts)
     lines = [*_data_lines(facts, built), *_later_lines(facts, built)]
     return [*lines, *column_lines(built.columns)]
 
 
 def built_of(facts: Facts) -> MetaFacts:
-    """Read the facts about the build; they are empty if the index has no package."""
+    """Return the facts about an index's build; empty facts if it has no package."""
     return MetaFacts.read({} if facts.build is UNSET else facts.build)
 
 
 def _size_words(index: "Index", size: Size) -> str:
-    """Write a size, and below it the unit of its numbers, such as characters."""
     if index.package is None:
         return _rounded(size)
     names = " x ".join(SIZE_NAMES[index.package.kind][index.pairs])
@@ -124,7 +124,6 @@ def _size_words(index: "Index", size: Size) -> str:
 
 
 def _rounded(size: object) -> str:
-    """Write a size of one or two numbers, rounded to whole numbers."""
     return " x ".join(f"{number:,.0f}" for number in np.atleast_1d(size))  # type: ignore[call-overload]
 
 
@@ -132,7 +131,6 @@ def _rounded(size: object) -> str:
 
 
 def _data_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Yield lines about the data, the features, and the quality with a large budget."""
     if not facts.build:
         return
     if built.learner is UNSET:  # the index was made by hand, or by an older release
@@ -165,7 +163,6 @@ def _data_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Yield lines about the best quality of all sets, with its standard error."""
     best = max(
         (one for at in facts.skylines for one in at.skyline),
         key=lambda one: one.quality,
@@ -190,7 +187,7 @@ def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, str]:
-    """Return the best set's quality with its error, and a remark to append."""
+    """Return the best set's quality with its standard error, and a remark about it."""
     quality, accuracy = show_accuracy(best.quality), best.accuracy
     if accuracy is None:
         if built.numbers is None:
@@ -209,7 +206,6 @@ def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, 
 
 
 def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Yield lines that explain the table of budgets, and warnings about the build."""
     if not facts.build or built.learner is UNSET:
         return
     timed = built.unit == "s"
@@ -231,7 +227,7 @@ def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterator[str]:
-    """Yield how many feature sets were tried, and how much better others could be."""
+    """Yield the number of feature sets tried, and the most that others could gain."""
     good = "accurate" if facts.measure == "accuracy" else "good"
     alpha = 1.0 if search.alpha is UNSET else search.alpha
     line = (
@@ -264,7 +260,7 @@ def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterato
 
 
 def _exit_line(exits: BuiltExits | None, lacking: bool) -> str:
-    """Write whether answers come early, and how many answers that changes."""
+    """Return a sentence: whether answers come early, and how many answers change."""
     if lacking or exits is None:
         return (
             "answers never come early, before all is computed: there are too few items "
@@ -284,7 +280,6 @@ def _exit_line(exits: BuiltExits | None, lacking: bool) -> str:
 
 
 def _where_words(measured: BuiltLoad | None) -> str:
-    """Return the names of the machines that measured the costs, if known."""
     if measured is None or not measured.machines:
         return "the machine they were measured on"
     return " and ".join(
@@ -293,7 +288,6 @@ def _where_words(measured: BuiltLoad | None) -> str:
 
 
 def _busy_words(measured: BuiltLoad) -> str:
-    """Return a warning that other programs were running while costs were measured."""
     used = ""
     if measured.others is not None:
         used = f" and {measured.others:.1f} of {measured.processors} processors"
@@ -308,7 +302,7 @@ def _busy_words(measured: BuiltLoad) -> str:
 
 
 def detail_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Yield details of the build: its search, races, machines and early exits."""
+    """Yield details of the build: the search, races, machines and early exits."""
     parts = f"{facts.breakpoints} breakpoints"
     if facts.cells is not UNSET:
         parts = f"{facts.cells} cells"
@@ -345,7 +339,6 @@ def detail_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _search_lines(facts: Facts, search: BuiltSearch) -> Iterator[str]:
-    """Yield lines about the search: sets trained and kept, and its bounds."""
     if search.sequences is not UNSET:
         noun = "sequence" if search.sequences == 1 else "sequences"
         terms, left = f"{search.sequences} {noun}", "never reached"
@@ -372,7 +365,6 @@ def _search_lines(facts: Facts, search: BuiltSearch) -> Iterator[str]:
 
 
 def _race_lines(race: BuiltRace) -> Iterator[str]:
-    """Yield the winner of a race between learners, and the winner's learning curve."""
     sets = ""
     if race.high:
         many = f"{race.low} to {race.high}" if race.low != race.high else f"{race.low}"
@@ -388,7 +380,7 @@ def _race_lines(race: BuiltRace) -> Iterator[str]:
 
 
 def _exit_lines(facts: Facts) -> Iterator[str]:
-    """Yield the guarantee of early exits, and the share of work that exits save."""
+    """Yield the guarantee of early exits, and the share of the work that they save."""
     told = (facts.build or {}).get("exits") or {}
     if lacking := told.get("lacking"):
         yield f"built without early exits: {lacking}"
@@ -427,7 +419,7 @@ def _exit_lines(facts: Facts) -> Iterator[str]:
 
 
 def show_schedules(facts: Facts, console: "Console") -> None:
-    """Print base models used and times, for each model that stops early."""
+    """Print the base models used and the times of each model that may stop early."""
     exits, rows = exits_of(facts.build or {}), []
     for plan in exits.plans if exits else ():
         if one := plan.schedule:
@@ -451,7 +443,6 @@ def show_schedules(facts: Facts, console: "Console") -> None:
 
 
 def _show_times(curves: Sequence[BuiltCurve], console: "Console") -> None:
-    """Print the times of each feature and each shared step, by item size."""
     title = "what features and the work they share take, by item size"
     heads = ["feature or shared work", *(_rounded(p[0]) for p in curves[0].points)]
     rows = [
@@ -462,7 +453,7 @@ def _show_times(curves: Sequence[BuiltCurve], console: "Console") -> None:
 
 
 def show_curves(curves: Sequence[BuiltCurve], console: "Console") -> None:
-    """Print cost curves: measured and fitted times by size, and polynomial degrees."""
+    """Print each cost curve: its degree, and measured and fitted times by item size."""
     title = "cost curves, us by item size: measured median / high quantile / fitted"
     heads = ["feature or step", *(_rounded(p[0]) for p in curves[0].points)]
     rows = [
@@ -478,7 +469,7 @@ def show_curves(curves: Sequence[BuiltCurve], console: "Console") -> None:
 
 
 def show_skyline(at: SkylineFacts, console: "Console") -> None:
-    """Print the skyline at one item size."""
+    """Print the skyline at one item size: no set is better and as cheap."""
     # a budget must cover `cost`, although early exits make the mean cost smaller
     exits = any(one.mean_cost < one.cost for one in at.skyline)
     columns = quality_columns(at.measure)

@@ -11,7 +11,7 @@ from polydom.features.outputs import refuse_place
 
 
 class Start(Enum):
-    """The kinds of items that a new project may have."""
+    """The kinds of items for which `polydom init` can write a project file."""
 
     IMAGES = "images"
     TEXTS = "texts"

@@ -53,7 +53,6 @@ def inspect(
 
 
 def _write_html(loaded: "Index", facts: "Facts", path: Path, html: Path) -> None:
-    """Write an HTML page with the index's plots and the lines of its summary."""
     from ..engine.loading import package_of
     from ..page.report import write_report
     from ..runtime.describe_index import describe_curves, describe_index

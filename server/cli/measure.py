@@ -72,7 +72,8 @@ def measure(
 def _is_index(path: Path) -> bool:
     """Return True for an index, False for a project.
 
-    The beginning of the file decides or, if there is no file, the name's ending.
+    The first bytes of the file decide. If there is no file, the ending of its name
+    does.
     """
     from polydom.indexer.index.pdx_file import is_index
 
@@ -82,7 +83,7 @@ def _is_index(path: Path) -> bool:
 
 
 def _refuse_options(given: dict[str, Any], of: str) -> None:
-    """Raise BadParameter if an option is given; these options only go with `of`."""
+    """Raise BadParameter if an option in `given` is set; `of` names their use."""
     for name, value in given.items():
         if value:
             raise typer.BadParameter(f"this is for {of}", param_hint=name)
@@ -96,7 +97,7 @@ def _measure_project(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Measure the times that a build still needs; if it is complete, show the index."""
+    """Measure the times that a build still needs; show the index if it is complete."""
     from polydom.indexer.building.costs.measure_project import measure_project
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.progress_bars import ProgressBars
@@ -126,7 +127,6 @@ def _measure_index(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Measure an index's costs on this machine, and write a copy with the new costs."""
     from polydom.indexer.building.costs.remeasure import (
         carried_items,
         project_items,

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and parsing of amounts."""
+"""Arguments and options that several commands share, and the parser of budgets."""
 
 import re
 from enum import Enum
@@ -65,7 +65,7 @@ Encoding = Annotated[
 
 
 class OnError(Enum):
-    """The choices of --on-error for an item that cannot be answered."""
+    """The values of `--on-error`: how a command treats an item without an answer."""
 
     SKIP = "skip"
     STOP = "stop"
@@ -86,9 +86,9 @@ SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def read_amount(option: str, text: str, unit: str) -> float:
-    """Return the amount in an option's text: seconds, or an amount in `unit`.
+    """Return the budget in an option's text: seconds, or an amount in `unit`.
 
-    If `unit` is "s", the text is a time such as `60s`; otherwise a bare number.
+    If `unit` is "s", the text must be a time such as `60s`; otherwise a plain number.
     """
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h)?", text.strip())
     if found is None or (found[2] is not None) != (unit == "s"):

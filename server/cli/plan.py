@@ -41,7 +41,6 @@ def plan(
 
 
 def _size_for(index: "Index", text: str | None) -> Size:
-    """Return the size of an item from the option's text; records have size 1."""
     if text is not None:
         return _read_size(text)
     package = index.package
@@ -65,15 +64,14 @@ def _read_size(text: str) -> Size:
 def explain(
     index: "Index", size: Size, budget_ms: float | None, budget: float | None
 ) -> dict[str, Any]:
-    """Describe the choice for a size and a budget.
+    """Return facts about the feature set that a budget buys for an item of this size.
 
-    The result has `size`, `unit`, `task`, `measure`, `budget_us`, `fits`, and
-    `cheaper`, `bought` and `dearer`: each a feature set with `features` in computing
-    order, `predicted_us`, `expected_quality` and `expected_accuracy` (None where
-    answers are numbers), or None where there is no such set. For a budget that buys
-    nothing, `fits` is false, and the prior is what `predict` and `serve` would answer
-    with. An index with another unit than time has `budget` and `predicted` in place of
-    the fields in microseconds.
+    The facts are `size`, `unit`, `task`, `measure`, `budget_us`, `fits`, `cheaper`,
+    `bought` and `dearer`. The last three are feature sets, or None if there is no such
+    set. Each has `features` in computing order, `predicted_us`, `expected_quality` and
+    `expected_accuracy`, which is None if answers are numbers. If the budget buys no
+    set, `fits` is False, and `bought` is the prior. If the index's unit is not time,
+    `budget` and `predicted` replace the fields in microseconds.
     """
     from ..engine.budget import read_amount
     from ..engine.loading import package_of
@@ -118,7 +116,10 @@ def explain(
 def _buy(
     index: "Index", package: "Package", size: Size, amount: float
 ) -> tuple[int, bool]:
-    """Return the row that fits the budget and True; else the prior's row and False."""
+    """Return (row, True) for the best row within `amount`.
+
+    If no row fits, return (the prior's row, False).
+    """
     try:
         return index.best(size, amount).row, True
     except NothingFits:
@@ -126,7 +127,7 @@ def _buy(
 
 
 def table_of(facts: dict[str, Any]) -> str:
-    """Return the choice as a text table."""
+    """Return the facts of `explain` as a text table."""
     nothing = f"no feature: {WITHOUT_FEATURES[facts['task']]} answers"
     columns = {"expected_quality": f"{name_quality(facts['measure']):>8}"}
     if facts["task"] == "classes" and facts["measure"] != "accuracy":

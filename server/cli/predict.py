@@ -91,10 +91,10 @@ def predict(
 def answer_files(
     translator: "Translator", items: Sequence[Path], terms: Terms
 ) -> Iterator[tuple[Path, Answer | BadFile]]:
-    """Classify files one by one; each budget starts after its file is read.
+    """Yield each file with its answer; a file's budget starts after the file is read.
 
     If a file is not an item of the index's kind, or if its features cannot be computed,
-    an error takes the place of its answer.
+    it comes with a BadFile in place of an answer.
     """
     from ..runtime.translator import AtOnce
 
@@ -108,7 +108,7 @@ def answer_files(
 
 
 def read_payload(path: Path, kind: Kind) -> Any:
-    """Read an item of the index's kind from a file, or from standard input for "-"."""
+    """Read an item of the index's kind from a file; "-" means standard input."""
     from ..offline_scoring.item_rows import decode_content
 
     try:
@@ -128,7 +128,6 @@ def read_payload(path: Path, kind: Kind) -> Any:
 
 
 def _words_of(answer: Answer, package: "Package") -> str:
-    """Return the answered class with its score, or the number with its interval."""
     if answer.value is not UNSET and answer.interval is not UNSET:
         low, high = map(show_number, answer.interval)
         share = f"{100 * (package.coverage or 0):.3g}"
@@ -140,7 +139,7 @@ def _words_of(answer: Answer, package: "Package") -> str:
 
 
 def _score_of(answer: Answer) -> str:
-    """Return the label's score; if the model stopped early, the score's bounds."""
+    """Return the label's score, or the score's bounds if the model stopped early."""
     label = answer.label or ""
     if answer.scores is not None:
         return f"{answer.scores[label]:.3f}"
@@ -150,7 +149,6 @@ def _score_of(answer: Answer) -> str:
 
 
 def _expected(answer: Answer, package: "Package") -> str:
-    """Return the expected quality and, unless it is accuracy, the expected accuracy."""
     name = name_quality(package.measure)
     words = f"expected {name} {show_accuracy(answer.expected_quality)}"
     accuracy = answer.expected_accuracy

@@ -1,4 +1,4 @@
-"""The process of a command: output, Ctrl-C, garbage collection, compile messages."""
+"""Settings of a command's process: output, Ctrl-C, garbage collection, messages."""
 
 import ctypes
 import gc
@@ -18,19 +18,19 @@ PYTHONS_OWN = gc.get_threshold()
 def collect_seldom() -> None:
     """Make garbage collection rare while a command starts.
 
-    Imports and loading create a million objects, and nearly all of them stay in use.
+    Imports and loading create a million objects, and nearly all of them remain in use.
     """
     gc.set_threshold(20_000, 50, 100)
 
 
 def collect_as_usual() -> None:
-    """Restore Python's default thresholds of garbage collection for serving."""
+    """Restore Python's default thresholds of garbage collection, to serve."""
     gc.set_threshold(*PYTHONS_OWN)
 
 
 @contextmanager
 def interruptible(how_to_go_on: str) -> Iterator[None]:
-    """On Ctrl-C, print `how_to_go_on` and end the command with exit code 130."""
+    """If Ctrl-C interrupts the block, print `how_to_go_on` and exit with code 130."""
     try:
         yield
     except KeyboardInterrupt:
@@ -42,8 +42,8 @@ def interruptible(how_to_go_on: str) -> Iterator[None]:
 def prints_to_stderr() -> Iterator[None]:
     """While the context is open, send the process's standard output to standard error.
 
-    Output of compiled code and of processes started meanwhile is included. So standard
-    output holds only the command's own answer.
+    This includes the output of compiled code and of processes started in the block. So
+    standard output holds only the command's own answer.
     """
     _flush()
     try:
@@ -72,7 +72,7 @@ def _flush() -> None:
 
 
 class CompilingNotice:
-    """Reports kernels that compile on standard error: the first, then now and then."""
+    """Prints a message at the first kernel that compiles, then from time to time."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -80,7 +80,7 @@ class CompilingNotice:
         self._said_s = 0.0
 
     def __call__(self, kernel: str) -> None:
-        """Count a kernel that begins to compile, and print a message if one is due."""
+        """Count a kernel that starts to compile, and print a message if one is due."""
         now_s = self._now()
         if not self._count:
             self._said_s = now_s

@@ -108,7 +108,7 @@ def score_parts(
 
 
 def _read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> float:
-    """Return the total budget of all parts: processor seconds, or the index's unit."""
+    """Return the total budget: seconds of processor time, or an amount in `unit`."""
     if unit != "s":
         if total_cpu is not None or total_budget is None:
             raise BadInput(f"this index counts costs in {unit}: give --total-budget")
@@ -122,7 +122,7 @@ def _read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> f
 
 
 def _foretell(batch: "FolderRun", total: float) -> str:
-    """Return a table of the expected quality for half, all and twice the total."""
+    """Return a table of the expected quality for half, one and two times the total."""
     lines = [f"{'total':>12}  {'an item':>12}  {'price':>10}  quality"]
     for multiple in MULTIPLES:
         plan = batch.foresee(multiple * total)
@@ -137,7 +137,7 @@ def _foretell(batch: "FolderRun", total: float) -> str:
 
 
 def _show_sum(amount: float, unit: str) -> str:
-    """Write a sum of costs: a time in hours, minutes or seconds, or a unit's amount."""
+    """Format a cost: a time in hours, minutes or seconds, or an amount in `unit`."""
     if unit != "s":
         return show_cost(amount, unit)
     for seconds, name in ((3600, "h"), (60, "min")):
@@ -147,7 +147,6 @@ def _show_sum(amount: float, unit: str) -> str:
 
 
 def _summarize(batch: "FolderRun", folder: Path, total: float) -> str:
-    """Return the number of rows and errors, the cost spent and the expected quality."""
     scored, unit = batch.scored, batch.unit
     rows, errors = sum(one.rows for one in scored), sum(one.errors for one in scored)
     spent = sum(one.spent for one in scored)

@@ -68,7 +68,7 @@ def select(
 
 
 def show_race(race: dict[str, Any], console: "Console") -> None:
-    """Print each learner's examples, time and last score, and the winner."""
+    """Print each learner's number of examples, time and last score, and the winner."""
     rows = []
     for learner, curve in sorted(race["curves"].items(), key=_most_examples_first):
         spent_s = sum(seconds for _, _, seconds in curve)
@@ -90,7 +90,7 @@ def show_race(race: dict[str, Any], console: "Console") -> None:
 
 
 def plot_race(race: dict[str, Any], path: Path) -> None:
-    """Plot learning curves, and examples per learner (figures 1 and 2 of DAUB)."""
+    """Plot learning curves and examples per learner (figures 1 and 2 of DAUB)."""
     figure = import_figure()(figsize=(11, 6), layout="constrained")
     left, right = figure.subplots(1, 2)
     ranked = sorted(race["curves"].items(), key=_most_examples_first)
@@ -118,7 +118,7 @@ def plot_race(race: dict[str, Any], path: Path) -> None:
 
 
 def refuse_picture(path: Path) -> None:
-    """Raise BadInput before the race if a picture cannot be drawn to `path`."""
+    """Raise BadInput if a picture cannot be written to `path`; called before a race."""
     if path.suffix.lower() not in ENDINGS:
         raise BadInput(f"--plot {path}: one of {', '.join(ENDINGS)} is needed")
     refuse_output(path, "a figure", _is_own, example="figure.png", option="--plot")
@@ -126,7 +126,7 @@ def refuse_picture(path: Path) -> None:
 
 
 def import_figure() -> Any:
-    """Return matplotlib's Figure class; raise BadInput if it is not installed."""
+    """Return matplotlib's class `Figure`; raise BadInput without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -196,8 +196,8 @@ def serve(
 def who_sees_samples(wanted: bool | None, host: str, token_file: Path | None) -> Shown:
     """Return the callers that may see single training items.
 
-    An option decides. By default, if tokens are required, every caller with a token
-    may. Otherwise callers on this machine may, if the server listens only there.
+    If `wanted` is given, it decides. Otherwise every caller may if tokens are required,
+    callers on this machine may if the server listens only there, and nobody else may.
     """
     from ..http.headers import is_this_machine
 

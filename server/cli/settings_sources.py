@@ -1,4 +1,4 @@
-"""Options of `polydom serve` from a TOML file and from POLYDOM_* variables."""
+"""Options of `polydom serve` that come from a TOML file or POLYDOM_* variables."""
 
 import os
 import re
@@ -22,7 +22,7 @@ CLOSE = 0.7  # similarity from which a variable counts as a misspelt option
 
 
 class Setting(NamedTuple):
-    """The text or texts given for one option, and the place where they were found."""
+    """The value of one option, as text or texts, and the source that set it."""
 
     name: str
     value: str | list[str]
@@ -32,10 +32,10 @@ class Setting(NamedTuple):
 def read_settings(
     ctx: typer.Context, own: typer.CallbackParam, path: Path | None
 ) -> Path | None:
-    """Set options' defaults from a file, and above them from the environment.
+    """Set the defaults of options from the file `path` and from POLYDOM_* variables.
 
-    This is the callback of the option `own`, which names the file. It runs before the
-    other options are read.
+    Variables take precedence over the file. This is the callback of the option `own`,
+    so it runs before the other options are read.
     """
     options = {str(one.name): one for one in ctx.command.params if one.name != own.name}
     lists = {name for name, one in options.items() if _takes_several(one)}
@@ -57,7 +57,7 @@ def read_settings(
 
 
 def _takes_several(option: Any) -> bool:
-    """Return True if an option may be repeated, or if an argument is a list."""
+    """Return True for an option that may be repeated, or an argument that is a list."""
     return option.nargs != 1 or getattr(option, "multiple", False)
 
 
@@ -80,7 +80,7 @@ def _in_file(path: Path, names: Collection[str]) -> Iterator[Setting]:
 
 
 def _in_environment(names: Collection[str]) -> Iterator[Setting]:
-    """Yield settings of variables such as POLYDOM_BUDGET_MS; warn of misspelt names."""
+    """Yield settings from POLYDOM_* variables; print a hint for misspelt names."""
     for variable, text in os.environ.items():
         if not variable.startswith(PREFIX) or _SERVICE_LINK.match(text) or not text:
             continue

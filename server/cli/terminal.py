@@ -1,4 +1,4 @@
-"""Lines and tables on a terminal; control characters in texts are made harmless."""
+"""Lines and tables for a terminal; control characters in texts have no effect."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_line(console: "Console", line: str, *, wrap: bool = True) -> None:
-    """Print a line without markup; if `wrap`, break it at the width of the terminal."""
+    """Print a line without markup; if `wrap`, break it at the terminal's width."""
     console.print(printable(line), markup=False, highlight=False, soft_wrap=not wrap)
 
 
@@ -24,10 +24,10 @@ def print_table(
     names: int = 1,
     lists: bool = False,
 ) -> None:
-    """Print a title of any length, and a table below it.
+    """Print a table below its title, which may be wider than the table.
 
-    The first `names` columns hold names, all others numbers. If `lists`, the last
-    column holds lists of names, and may be wrapped.
+    The first `names` columns hold names, and all others hold numbers. If `lists`, the
+    last column holds lists of names, and may be wrapped.
     """
     from rich.table import Table
 

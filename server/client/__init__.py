@@ -1,1 +1,1 @@
-"""Clients of a server; they need no numeric libraries."""
+"""Clients of the server, for Python programs; they need no numeric libraries."""

@@ -1,6 +1,6 @@
 """The client for programs with an event loop: other tasks run while it waits.
 
-Requests, retries and batches are implemented here. `Client` runs the same code over
+`AsyncClient` implements requests, retries and batches. `Client` runs the same code over
 blocking connections.
 """
 
@@ -38,9 +38,9 @@ from .messages import (
 
 
 class AsyncClient:
-    """A client that asks a server for answers, and keeps its connections open.
+    """A client that sends requests to a server, and keeps its connections open.
 
-    Parameters and errors are those of `Client`.
+    Parameters and errors are the same as for `Client`.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class AsyncClient:
 async def _chunks(
     batch: BatchStream, items: Iterable[AnyItem] | AsyncIterable[AnyItem]
 ) -> AsyncIterator[bytes]:
-    """Yield the parts of a batch's request as items come."""
+    """Yield the chunks of a batch's request while its items arrive."""
     if isinstance(items, AsyncIterable):
         async for item in items:
             if chunk := batch.add(item):
@@ -211,7 +211,8 @@ async def _chunks(
 class StreamConnection:
     """A connection over asyncio's streams.
 
-    `send` and `receive` raise TimeoutError at `end_s`, a time on the monotonic clock.
+    `send` and `receive` raise TimeoutError if they are not done at `end_s`, a time on
+    the monotonic clock.
     """
 
     def __init__(
@@ -221,7 +222,7 @@ class StreamConnection:
         self._writer = writer
 
     async def send(self, data: bytes, end_s: float) -> None:
-        """Send all bytes."""
+        """Send all bytes; raise TimeoutError at the time `end_s`."""
         async with asyncio.timeout(end_s - time.monotonic()):
             self._writer.write(data)
             await self._writer.drain()
@@ -234,11 +235,11 @@ class StreamConnection:
     async def send_and_receive(
         self, chunks: AsyncIterator[bytes], silence_s: float
     ) -> AsyncGenerator[bytes, None]:
-        """Send chunks, and yield received bytes whenever any come, b"" at the end.
+        """Send chunks, and at the same time yield bytes as they arrive; b"" at the end.
 
-        Exceptions of the chunks go through. NoAnswer is raised if the connection
-        breaks, or nothing can be sent or received for `silence_s` seconds; waiting for
-        a chunk does not count.
+        An exception of `chunks` is raised unchanged. NoAnswer is raised if the
+        connection breaks, or if nothing can be sent or received for `silence_s`
+        seconds. Time spent waiting for a chunk does not count.
         """
         # time of the last hand-over of a chunk; infinite while waiting for items
         moved_s = math.inf

@@ -1,4 +1,4 @@
-"""Encoding of a caller's items for requests."""
+"""Encoding of a caller's items as bodies of requests."""
 
 import json
 import math
@@ -23,7 +23,7 @@ _WANTED = "a finite number, a string, a boolean, a date or nothing is needed"
 
 
 def body_of(item: AnyItem) -> tuple[bytes, str]:
-    """Return the body of a request for an item, and its content type."""
+    """Return the body of a request with one item, and the body's content type."""
     if isinstance(item, Path):
         data = item.read_bytes()
         if item.suffix.lower() == ".json":
@@ -39,10 +39,10 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
 
 
 def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
-    """Return a batch's content type and a function that encodes one item.
+    """Return a batch's content type, and a function that encodes one of its items.
 
-    The first item decides: images go as msgpack, because base64 would add a third;
-    texts and records go as JSON Lines.
+    The `first` item decides. Images are sent as msgpack, because base64 would add a
+    third; texts and records are sent as JSON Lines.
     """
     if isinstance(first, (*_BYTES, Path)):
         return MSGPACK[0], lambda item: _written(_encode_packed, _fields(item))
@@ -76,7 +76,7 @@ def _is_infinite(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of NumPy or pandas to a plain one, without importing either."""
+    """Convert a NumPy or pandas value to a plain one, without importing them."""
     if type(value).__name__ in _NOTHING:
         return None
     if isinstance(value, date):  # pandas' timestamps are dates, too

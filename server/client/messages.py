@@ -49,16 +49,16 @@ _ERRORS: dict[str, type[PolydomError]] = {
 
 
 class NoAnswer(PolydomError):
-    """The server cannot be reached, or its response came late or incomplete."""
+    """The server cannot be reached, or its response is late or incomplete."""
 
     code = "no_answer"
 
 
 class Address:
-    """A server's address, and the headers of every request to the server.
+    """A server's address, and the headers of every request to that server.
 
-    `url` is `http://host:port` or `https://host:port`, with or without a path before
-    `/v1`; `token` is a bearer token, or None. BadInput if one of them is not valid.
+    `url` is `http://host:port` or `https://host:port`, and may have a path before
+    `/v1`. `token` is a bearer token, or None. BadInput is raised if either is invalid.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -98,14 +98,14 @@ class Address:
     def request(
         self, method: str, path: str, terms: Mapping[str, Any], body: bytes, kind: str
     ) -> bytes:
-        """Return a whole request with a body of content type `kind`."""
+        """Return a complete request with a body of content type `kind`."""
         headers = [f"content-length: {len(body)}"] if method != "GET" else []
         if kind:
             headers.append(f"content-type: {kind}")
         return self.head(method, path, terms, *headers) + body
 
     def predict(self, item: AnyItem, *, exact: bool = False, **terms: Any) -> bytes:
-        """Return the request to classify an item; errors as in `body_of`."""
+        """Return the request to classify an item; raise the errors of `body_of`."""
         for name in ("budget_ms", "budget"):
             _check_budget(name, terms[name])
         body, kind = body_of(item)
@@ -114,7 +114,7 @@ class Address:
 
 
 def wait_s(budget_ms: float | None, grace_s: float) -> float:
-    """Return how many seconds a client waits for an answer."""
+    """Return the seconds that a client waits for an answer: budget plus grace time."""
     return (DEFAULT_BUDGET_S if budget_ms is None else budget_ms / 1e3) + grace_s
 
 
@@ -124,10 +124,10 @@ def _check_budget(name: str, amount: float | None) -> None:
 
 
 class HttpResponse:
-    """One HTTP response, parsed while it comes in.
+    """An HTTP response, parsed while its bytes arrive.
 
-    `status` is 0 until it is known. `touched` is True if any byte has come, `lasting`
-    if the connection can be used again.
+    `status` is 0 until it is known. `touched` is True after the first byte has arrived.
+    `lasting` is True if the connection can be used for another request.
     """
 
     def __init__(self) -> None:
@@ -147,32 +147,33 @@ class HttpResponse:
             raise NoAnswer(f"what came is no HTTP: {error}") from error
 
     def take(self) -> bytes:
-        """Return the bytes of the body that have come since the last call."""
+        """Return the bytes of the body that have arrived since the last call."""
         body = b"".join(self._body)
         self._body.clear()
         return body
 
     def on_body(self, body: bytes) -> None:
-        """Keep a part of the body; the parser calls this."""
+        """Store a part of the body; the parser calls this method."""
         self._body.append(body)
 
     def on_headers_complete(self) -> None:
-        """Keep the status; the parser calls this after the headers."""
+        """Store the status; the parser calls this method after the headers."""
         status = self._parser.get_status_code()
         if status >= 200:  # skip informational responses such as "100 Continue"
             self.status = status
 
     def on_message_complete(self) -> None:
-        """Note the end of the response; the parser calls this."""
+        """Record that the response is complete; the parser calls this method."""
         if self.status:
             self.complete = True
             self.lasting = self._parser.should_keep_alive()
 
 
 class BatchStream:
-    """The request of a batch in chunks, and the entries of its response.
+    """The request of a batch, encoded in chunks, and the entries of its response.
 
-    Items are collected until they have `ahead` bytes, then sent as one chunk.
+    Encoded items are collected until they have `ahead` bytes, and then sent as one
+    chunk.
     """
 
     def __init__(
@@ -202,13 +203,16 @@ class BatchStream:
         self._begun = self._sent = self._summed_up = False
 
     def add(self, item: AnyItem) -> bytes:
-        """Add an item, and return the bytes to send now; errors as in `body_of`."""
+        """Add an item, and return the bytes to send now, which may be empty.
+
+        Raise the same errors as `body_of`.
+        """
         head = self._begin(item)
         self._gathered += self._pack(item)
         return head if len(self._gathered) < self._ahead else head + self._take()
 
     def end(self) -> bytes:
-        """Return the last bytes of the request."""
+        """Return the last bytes of the request, after all items are added."""
         self._sent = True
         return self._begin("") + self._take() + LAST_CHUNK
 
@@ -231,15 +235,15 @@ class BatchStream:
 
     @property
     def complete(self) -> bool:
-        """True once the whole response has come.
+        """True after the whole response has arrived.
 
-        If the server stops reading, `Totals` end the response, as HTTP's own end comes
-        only after the end of the request.
+        If the server stops reading early, the entry `Totals` marks the end, because
+        HTTP's own end only comes after the end of the request.
         """
         return self._response.complete or (self._summed_up and not self._sent)
 
     def feed(self, data: bytes) -> Iterator[FromBatch]:
-        """Parse received bytes, and yield the entries that are complete."""
+        """Parse received bytes, and yield the entries that are now complete."""
         self._response.feed(data)
         if self._response.status == 200:
             yield from map(self._entry, self._splitter.feed(self._response.take()))
@@ -255,13 +259,16 @@ class BatchStream:
         return msgspec.convert(plain, Entry)
 
     def check(self) -> None:
-        """Raise the server's error if it refused the whole batch."""
+        """Raise the server's error if the server refused the whole batch."""
         if self._response.status != 200:
             raise error_of(self._response.status, self._response.take())
 
 
 def chunk_of(data: bytes | bytearray) -> bytes:
-    """Return `data` as one chunk of HTTP's chunked encoding; it must not be empty."""
+    """Return `data` as one chunk of HTTP's chunked encoding.
+
+    `data` must not be empty, because an empty chunk would end the request.
+    """
     return b"%x\r\n" % len(data) + data + b"\r\n"
 
 
@@ -276,7 +283,7 @@ def read_answer(status: int, body: bytes) -> Answer:
 
 
 def error_of(status: int, body: bytes) -> PolydomError:
-    """Return the error in a response, of the class that the server raised."""
+    """Return the error in a response, as an exception of the server's class."""
     try:
         failure = _decode_failure(body)
     except msgspec.DecodeError:
@@ -289,19 +296,19 @@ def error_of(status: int, body: bytes) -> PolydomError:
 
 
 def no_answer(error: OSError | NoAnswer, timeout_s: float) -> NoAnswer:
-    """Return the error for a connection that failed or took too long."""
+    """Return the exception for a connection that failed or took too long."""
     if isinstance(error, TimeoutError):
         return NoAnswer(f"no answer came within {timeout_s:g} s")
     return broken(error) if isinstance(error, OSError) else error
 
 
 def silent(silence_s: float) -> NoAnswer:
-    """Return the error for a server that neither reads nor sends for `silence_s`."""
+    """Return the exception for a server that was inactive for `silence_s` seconds."""
     return NoAnswer(f"nothing came from the server for {silence_s:g} s")
 
 
 def broken(error: OSError) -> NoAnswer:
-    """Return the error for a connection that broke."""
+    """Return the exception for a connection that broke."""
     return NoAnswer(f"the connection broke: {error}")
 
 

@@ -1,7 +1,7 @@
 """The client for programs without an event loop: its connections block the thread.
 
 `Client` runs the coroutines of `AsyncClient` over blocking connections. Such a
-coroutine never waits for an event loop, so a single step runs it to its end.
+coroutine never waits for an event loop, so a single step runs the whole coroutine.
 """
 
 import selectors
@@ -191,13 +191,13 @@ class _BlockingClient(AsyncClient):
 
 
 class SocketConnection(StreamConnection):
-    """A connection that blocks the thread."""
+    """A connection whose calls block the thread."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
 
     async def send(self, data: bytes, end_s: float) -> None:
-        """Send all bytes."""
+        """Send all bytes; raise TimeoutError at the time `end_s`."""
         self._socket.settimeout(_left_s(end_s))
         self._socket.sendall(data)
 
@@ -209,7 +209,7 @@ class SocketConnection(StreamConnection):
     async def send_and_receive(
         self, chunks: AsyncIterator[bytes], silence_s: float
     ) -> AsyncGenerator[bytes, None]:
-        """Send chunks and yield received bytes, like `StreamConnection`."""
+        """Send chunks and yield received bytes, as `StreamConnection` does."""
         self._socket.setblocking(False)
         unsent, ended = memoryview(b""), False
         with selectors.DefaultSelector() as selector:
@@ -234,7 +234,7 @@ class SocketConnection(StreamConnection):
                     unsent, ended = memoryview(b""), True
 
     def _receive_some(self) -> bytes | None:
-        """Return bytes that have come; None if there are none, b"" at the end."""
+        """Return bytes that have arrived; None if there are none, b"" at the end."""
         try:
             data = self._socket.recv(READ_BYTES)
             # TLS may hold decrypted bytes in the socket, and a selector cannot see them

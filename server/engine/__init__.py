@@ -1,1 +1,1 @@
-"""From an item and a budget to an outcome, without HTTP and without an event loop."""
+"""Answering one item within a budget, without HTTP and without an event loop."""

@@ -18,7 +18,7 @@ class Deadline(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def whole(self) -> float:
-        """Seconds from the request's first byte that a plan can take."""
+        """Seconds from the request's first byte until a plan must end."""
         return self.amount - self.reserve_s
 
     @property
@@ -27,16 +27,16 @@ class Deadline(msgspec.Struct, frozen=True, gc=False):
         return self.arrived_s + self.amount
 
     def left(self, now_s: float) -> float:
-        """Return the seconds that a plan started at `now_s` can take."""
+        """Return how many seconds a plan may take if it starts at `now_s`."""
         return self.arrived_s + self.amount - self.reserve_s - now_s
 
     def keeping(self, reserve_s: float) -> "Deadline":
-        """Return the same deadline with another reserve."""
+        """Return this deadline with `reserve_s` seconds kept free for sending."""
         return Deadline(self.arrived_s, self.amount, reserve_s)
 
 
 class MoneyBudget(msgspec.Struct, frozen=True, gc=False):
-    """A budget of money, or of another cost that time does not reduce."""
+    """A budget of money, or of another cost that does not shrink with time."""
 
     amount: float  # The budget in the index's unit
 
@@ -51,11 +51,11 @@ class MoneyBudget(msgspec.Struct, frozen=True, gc=False):
         return math.inf
 
     def left(self, now_s: float) -> float:
-        """Return the whole amount, as time does not reduce it."""
+        """Return the whole amount at any time, as waiting costs no money."""
         return self.amount
 
     def keeping(self, reserve_s: float) -> "MoneyBudget":
-        """Return this budget itself, as sending an answer costs no money."""
+        """Return this budget unchanged, as sending an answer costs no money."""
         return self
 
 
@@ -69,10 +69,10 @@ def read_amount(
     budget: float | None,
     names: tuple[str, str] = ("budget_ms", "budget"),
 ) -> float | None:
-    """Return a budget in an index's own unit, "s" or a currency; None if not given.
+    """Return the budget in an index's unit, "s" or a currency; None if none is set.
 
-    `names` are the caller's names of `budget_ms` and `budget`, for messages. BadInput
-    is raised for an amount below 0, an infinite amount, or the wrong unit.
+    `names` are the caller's names of `budget_ms` and `budget`, for messages. Raise
+    BadInput for an amount below 0, an infinite amount, or a budget in the wrong unit.
     """
     in_ms, in_unit = names
     if unit == "s" and budget is not None:

@@ -57,14 +57,14 @@ class CostDrift:
         self.bound_hits = 0
 
     def at(self, now_s: float) -> float:
-        """Return the factor at `now_s`, from 1 to `largest`."""
+        """Return the factor at `now_s`, a number from 1 to `largest`."""
         log, since_s = self._learned
         return math.exp(log * _kept(now_s - since_s)) if log else 1.0
 
     def add(self, exceeded: bool, now_s: float) -> None:
-        """Update the factor by a plan that ended at `now_s`.
+        """Update the factor after a plan that ended at `now_s`.
 
-        `exceeded` is True if the plan took longer than predicted, the factor included.
+        `exceeded` is True if the plan took longer than its prediction times the factor.
         """
         with self._lock:
             self.plans += 1
@@ -84,5 +84,4 @@ class CostDrift:
 
 
 def _kept(silence_s: float) -> float:
-    """Return the share of the logarithm left `silence_s` after the last slow plan."""
     return min(max((FORGET_S - silence_s) / (FORGET_S - HOLD_S), 0.0), 1.0)

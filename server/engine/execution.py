@@ -1,7 +1,8 @@
-"""Execution of a plan on one item, feature by feature, while the time lasts.
+"""Execution of a plan on one item, feature by feature, while the budget lasts.
 
-After each feature the plan may exit early: if the model of that checkpoint leads by
-more than the checkpoint's margin, its answer is taken (`Execution._takes_exit`).
+After each feature the plan may exit early: if the model of the features computed so far
+prefers its best class by more than a margin, its answer is given
+(`Execution._takes_exit`).
 """
 
 import math
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 
 def execute(planner: Planner, request: Request) -> Outcome:
-    """Choose a plan for the budget that is left, and carry it out."""
+    """Choose a plan for the rest of the request's budget, and return its outcome."""
     return begin(planner, request).run()
 
 
@@ -42,11 +43,12 @@ def begin(
     others: Callable[[], int] = int,
     choice: Choice | None = None,
 ) -> "Execution":
-    """Choose the plan of a request now, before anything is computed.
+    """Choose the plan of a request, and return its execution before any feature runs.
 
-    `waiting` requests wait now; with more, the plan is cheaper. During the work,
-    `others` returns how many requests wait then; if any do, optional improvements are
-    skipped. An earlier `choice` is used if `choose` would choose the same now.
+    The more requests are `waiting` now, the cheaper the plan. During the execution,
+    `others` returns the number of requests that wait at that time; while any wait,
+    optional improvements are skipped. An earlier `choice` is used if a new choice would
+    be the same.
     """
     now_s = planner.now()
     if choice is None or waiting or not planner.holds(choice, request, now_s):
@@ -64,7 +66,7 @@ def begin(
 
 
 def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
-    """Return True if time may be short for the best plan, and its quality suffices."""
+    """Return True if time may be short for the best plan that the request accepts."""
     reason = choice.reason
     if reason is None or reason == "missing" or choice.late:
         return False
@@ -75,7 +77,7 @@ def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
 
 
 class Progress(NamedTuple):
-    """The progress of an execution, as one value that other threads may read."""
+    """The state of an execution as one immutable value, for other threads to read."""
 
     done: int = 0  # Number of features that are computed
     # Row of the plan that exited early at its checkpoint `done`; -1 without an exit
@@ -96,12 +98,12 @@ COMPLETE = tuple(map(Progress, range(MOST_BITS + 1)))
 
 
 class Execution(ABC):
-    """A request that is being answered, by one thread.
+    """The execution of one request's plan, run by one thread.
 
-    Other threads may call `conclude` at any time: the running thread only writes
-    columns that no model of an earlier checkpoint reads. Setting `stopped` ends the run
-    at the next checkpoint. `longest` is the largest cost that the run can come to, with
-    drift; `started_s` is the time of the choice, on the planner's clock.
+    Other threads may call `conclude` at any time, because the running thread only
+    writes columns that no earlier model reads. Setting `stopped` ends the run after the
+    current feature. `longest` is the largest cost that the run may reach, with drift.
+    `started_s` is the time at which the plan was chosen, on the planner's clock.
     """
 
     __slots__ = (
@@ -144,8 +146,8 @@ class Execution(ABC):
     def run(self) -> Outcome:
         """Compute features while the budget lasts, and return the answer.
 
-        The planner learns the time, even if another thread has already concluded.
-        Raises Abandoned if the caller has gone or `stopped` is set.
+        The planner learns the time taken, even if another thread has already concluded.
+        Raise Abandoned if the caller has disconnected or `stopped` is set.
         """
         planner = self._planner
         if self.longest < LEAST_S and not planner.suspects:
@@ -172,7 +174,11 @@ class Execution(ABC):
 
     @abstractmethod
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
-        """Return the row that answers, the reason without an exit, and the cost."""
+        """Return the row whose model answers, the reason, and the cost.
+
+        The reason says why the answer is not the best. It only counts without an early
+        exit.
+        """
 
     @abstractmethod
     def _compute(self) -> None:
@@ -180,23 +186,25 @@ class Execution(ABC):
 
     @abstractmethod
     def _begun(self, *, failed: bool) -> float:
-        """Return the predicted cost of the features begun, with one that `failed`."""
+        """Return the predicted cost of the features computed so far.
+
+        If `failed`, add the cost of the feature that failed.
+        """
 
     def _refuse_abandoned(self) -> None:
         if self.stopped or self._request.caller.gone:
             raise Abandoned("nobody waits for this answer any more")
 
     def _left(self) -> float:
-        """Return the budget that is left now, divided by the drift."""
+        """Return the rest of the budget divided by the drift."""
         left = self._request.budget.left(self._planner.now())
         return left / self.choice.drift
 
     def _ask(self, row: int) -> tuple[int, list[float]]:
-        """Evaluate a row's whole model."""
         return self._evaluate(self._planner.package.models[row].answer)
 
     def _evaluate(self, model: Callable[[NDArray[np.float32]], T]) -> T:
-        """Call a model or its schedule; BadItem for a gap that the model refuses."""
+        """Return the model's result; raise BadItem if a number is missing."""
         try:
             return model(self._row)
         except BadRow as error:
@@ -204,7 +212,6 @@ class Execution(ABC):
             raise BadItem(_gap_of(features, error.column)) from error
 
     def _takes_exit(self, plan: Plan, k: int) -> bool:
-        """Return True if the plan exits at checkpoint k."""
         margin = plan.margins[k]
         if margin == math.inf:
             return False
@@ -213,7 +220,6 @@ class Execution(ABC):
         return best - second > margin
 
     def _audit_draws(self, plan: Plan) -> bool:
-        """Return True if the audit selects this answer of a plan that can exit."""
         planner = self._planner
         if not (self._audits and planner.audit.share):
             return False
@@ -225,8 +231,8 @@ class Execution(ABC):
     ) -> bool | None:
         """Compute the rest of a plan that exited; return True if the answer changes.
 
-        Return None if other requests came or time ran out; then the early answer is
-        given.
+        Return None, which keeps the early answer, if other requests arrive or time runs
+        out.
         """
         planner, request = self._planner, self._request
         size = request.item.size
@@ -244,18 +250,18 @@ class Execution(ABC):
         return bool(models[first].classes[early] != models[last].classes[whole])
 
     def _with_model(self, features: float, row: int) -> float:
-        """Return the cost of features and of a row's model, times the drift."""
+        """Return the cost of the features and of a row's model, times the drift."""
         package = self._planner.package
         seconds = package.checked_s if self._request.exact else package.model_s
         return (features + float(seconds[row])) * self.choice.drift
 
     def conclude(self) -> Outcome:
-        """Answer with the best model whose features are all computed.
+        """Return the answer of the best model whose features are all computed.
 
-        After an early exit the model is evaluated whole, and the outcome has the
-        expected quality of the exited plan. If the audit has drawn this answer and the
-        model's schedule stops early, the whole model answers, and the outcome says
-        whether the two differ.
+        After an early exit, the model is evaluated completely, and the outcome has the
+        expected quality of the plan that exited. If the audit selected this answer and
+        the model stops early, the complete model answers, and the outcome says if the
+        two differ.
         """
         # read once, because the computing thread may replace it
         progress = self._progress
@@ -302,7 +308,6 @@ class Execution(ABC):
         )
 
     def _number(self, row: int, reason: Reason | None, charged: float) -> Outcome:
-        """Return an outcome with the number that a row's model predicts."""
         planner = self._planner
         _, (value,) = self._ask(row)
         low, high = planner.intervals[row]
@@ -324,7 +329,10 @@ class Execution(ABC):
 
 
 def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
-    """Name the column that a model misses; None means that a number is too large."""
+    """Return an error message that names the missing `column`.
+
+    If `column` is None, the message says that a number is too large.
+    """
     first = 0
     for feature in features:
         if column is not None and column < first + feature.width:
@@ -339,7 +347,7 @@ def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
 
 
 class PlanExecution(Execution):
-    """An execution that follows its plan while a better answer fits into the budget."""
+    """An execution that computes the features of its plan in their fixed order."""
 
     __slots__ = ()
 
@@ -377,7 +385,6 @@ class PlanExecution(Execution):
             self._progress = self._progress._replace(drawn=True)
 
     def _audit_exit(self, plan: Plan, done: int, extraction: Extraction) -> None:
-        """Compute the rest of a plan that exited, and note if the answer changes."""
         changes = self._complete_exited(plan, done, extraction)
         if changes is None:
             self._progress = self._progress._replace(uncharged=True)
@@ -392,10 +399,11 @@ class PlanExecution(Execution):
 
 
 class AnytimeExecution(Execution):
-    """Chooses after each feature the next one by its expected gain in the time left.
+    """An execution that chooses each next feature by its gain in the time left.
 
-    The execution exits early at a checkpoint of the plan that it aims at. Once it is as
-    good as the plan chosen at the beginning, it leaves its remaining time to `others`.
+    The execution exits early at a checkpoint of the plan that it follows at that time.
+    If its answer is as good as the first plan's and other requests wait, it ends, to
+    leave them the remaining time.
     """
 
     __slots__ = (
@@ -429,7 +437,7 @@ class AnytimeExecution(Execution):
 
     @property
     def worthwhile(self) -> bool:
-        """True if at least one more feature fits into the time."""
+        """True if at least one more feature fits into the remaining time."""
         return self._next >= 0
 
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
@@ -457,7 +465,7 @@ class AnytimeExecution(Execution):
         self._progress = self._progress._replace(drawn=self._audit_draws(plan))
 
     def _exits_now(self, extraction: Extraction) -> bool:
-        """Exit early if the target plan has an exit here; return True if it does."""
+        """Take an early exit if the target plan has one here; return True if it has."""
         plan, done = self._planner.plans[self._aimed], self._progress.done
         first = sum(1 << feature for feature in plan.features[:done])
         if first != self._computed or not self._takes_exit(plan, done):
@@ -469,7 +477,6 @@ class AnytimeExecution(Execution):
         return True
 
     def _audit_exit(self, plan: Plan, done: int, extraction: Extraction) -> None:
-        """Compute the rest of a plan that exited, and note if the answer changes."""
         changes = self._complete_exited(plan, done, extraction)
         if changes is None:
             self._progress = self._progress._replace(uncharged=True)
@@ -483,7 +490,7 @@ class AnytimeExecution(Execution):
         )
 
     def _aim(self, left: float) -> None:
-        """Choose the next feature for the budget `left`; -1 if there is none."""
+        """Set `_next` to the next feature for the budget `left`, or to -1 for none."""
         withheld = self._request.item.withheld
         self._next = self._aimed = self._anytime.target(
             self._costs, self._computed, left, withheld
@@ -492,17 +499,16 @@ class AnytimeExecution(Execution):
             self._next = self._anytime.next(self._aimed, self._computed)
 
     def _high_s(self) -> float:
-        """Return the high quantile of seconds, with those of the next feature."""
+        """Return a high quantile of the total seconds after the next feature."""
         next_s = self._anytime.high_s(self._costs, self._computed, self._next)
         return float(self._progress.high_s + next_s)
 
     def _has_enough(self) -> bool:
-        """Return True if the answer is at least as good as the first chosen plan's."""
         qualities = self._planner.qualities
         return qualities[self._progress.row] >= qualities[self.choice.plan.row]
 
     def _reason(self, quality: float) -> Reason | None:
-        """Return the reason why the answer is not the best, given its quality."""
+        """Return why an answer of this `quality` is not the best; None if it is."""
         planner, choice = self._planner, self.choice
         chosen = planner.qualities[choice.plan.row]
         if quality < chosen:

@@ -1,4 +1,4 @@
-"""Audits of early exits: whether more answers change than was promised."""
+"""Audits that check if early exits change more answers than the index promises."""
 
 import random
 from collections.abc import Callable
@@ -61,7 +61,11 @@ class ExitAudit:
         self.alarm = False
 
     def due(self) -> bool:
-        """Draw whether to audit this answer; its plan then continues after an exit."""
+        """Return True, at random, if this answer shall be audited.
+
+        The plan of an audited answer goes on after an early exit, to compare the
+        answers.
+        """
         return self.share > 0 and self._draw() < self.share
 
     def answered(self, outcome: Outcome) -> None:
@@ -76,14 +80,21 @@ class ExitAudit:
             self.add(outcome.audit)
 
     def follow(self, used: int, count: int) -> bool:
-        """Count the base models of a schedule; return True if some were left out."""
+        """Count the base models of a model that stops early, and those that it used.
+
+        Return True if `used`, the number of base models used, is below `count`.
+        """
         with self._lock:
             self.used += used
             self.left += count - used
         return used < count
 
     def add(self, changed: bool | None) -> None:
-        """Count an early exit; `changed` is None if it was not audited."""
+        """Count an answer that exited early.
+
+        `changed` is True if the whole plan answers differently, False if it does not,
+        and None if the answer was not audited.
+        """
         with self._lock:
             self.exits += 1
             if changed is not None:
@@ -92,7 +103,7 @@ class ExitAudit:
                 self._bet(changed)
 
     def add_passed(self) -> None:
-        """Count an audited answer whose plan did not exit early."""
+        """Count an audited answer of a plan that took no early exit."""
         with self._lock:
             self.passed += 1
             self._bet(changed=False)
@@ -111,7 +122,11 @@ class ExitAudit:
 
 
 def ratios(alpha: float) -> list[tuple[float, float]]:
-    """Return the likelihood ratios of kept and of changed answers for each rate."""
+    """Return for each suspected rate of changed answers its two likelihood ratios.
+
+    Each pair is (ratio for an unchanged answer, ratio for a changed answer), against a
+    rate of `alpha`.
+    """
     if alpha == 0:
         return []
     rates = [min(times * alpha, (1 + alpha) / 2) for times in TIMES]

@@ -1,4 +1,4 @@
-"""Loading an index file into a planner, with all kernels compiled."""
+"""Loading of an index file, and compilation of all code that its answers need."""
 
 import os
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ DEFAULTS = Settings()
 def package_of(index: Index, name: _AnyPath = "this index") -> Package:
     """Return the package of an index: its features, models and labels.
 
-    Raises BadIndexFile if the index has only candidates; the message says `name`.
+    Raise BadIndexFile if the index has no package; the message calls the index `name`.
     """
     if index.package is None:
         raise BadIndexFile(
@@ -31,7 +31,10 @@ def package_of(index: Index, name: _AnyPath = "this index") -> Package:
 
 
 def load_index(path: _AnyPath) -> tuple[Index, Package]:
-    """Read and check an index file; raise BadIndexFile if the file cannot answer."""
+    """Read an index file; return the index and its package.
+
+    Raise BadIndexFile if the file is damaged, or if the index has no package.
+    """
     index = Index.load(path)
     return index, package_of(index, path)
 
@@ -41,7 +44,7 @@ def load_planner(
     features: Sequence[Path] = (),
     settings: Settings = DEFAULTS,
 ) -> Planner:
-    """Return the planner of an index or an index file, with its kernels compiled.
+    """Load an index or an index file, compile its code, and return its planner.
 
     `features` are Python files with the operator's own features.
     """
@@ -58,7 +61,7 @@ def load_planner(
 def _compile_ahead(planner: Planner, *, rescales: bool) -> None:
     """Call each compiled function that answers may need, so that no request waits.
 
-    The first calls on a processor take some ten seconds, later ones milliseconds.
+    The first calls on a machine take some ten seconds, later ones milliseconds.
     """
     index, package = planner.index, planner.package
     row = np.zeros(planner.extractor.width, np.float32)

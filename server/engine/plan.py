@@ -1,4 +1,4 @@
-"""The plan of a candidate: its features in order, and checkpoints between them."""
+"""The plan of a feature set: its features in order, with checkpoints between them."""
 
 import math
 import operator
@@ -17,9 +17,9 @@ Coefficients = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The K features of a candidate in the order of their computation.
+    """The K features of one candidate of the index, in the order of their computation.
 
-    Checkpoint k is before feature k; checkpoint K is after the last feature.
+    Checkpoint k is the point before feature k; checkpoint K is after the last feature.
     """
 
     row: int  # Row of the candidate in the index
@@ -45,7 +45,7 @@ class Plan:
 
 
 def make_plans(index: Index) -> tuple[Plan, ...]:
-    """Make the plan of every row of an index that has a package."""
+    """Return the plans of all rows of an index; the index must have a package."""
     package = index.package
     assert package is not None
     qualities = [float(quality) for quality in index.qualities]

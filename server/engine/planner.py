@@ -1,4 +1,4 @@
-"""From an item and the rest of its budget to a plan."""
+"""The planner: it chooses a plan for an item and the rest of the request's budget."""
 
 import math
 import time
@@ -44,7 +44,7 @@ PATTERNS = 256
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A chosen plan, its predicted cost, and the reason if it is not the best plan."""
+    """A plan chosen for a request, its cost, and the reason if it is not the best."""
 
     plan: Plan  # Plan to carry out
     cost: float  # Predicted cost, multiplied by the drift at the time of the choice
@@ -60,12 +60,12 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Planner:
-    """Chooses plans with one index, which has a package; threads may share the planner.
+    """Chooses a plan for each request, with one index; threads may share the planner.
 
-    `busy` is the clock of the calling thread's processor seconds; by default `now`, if
-    another `now` is given. With `corrects`, the measured times of plans correct
-    predicted times. `audit` is the share in [0, 1] of the answers in which early exits
-    are audited.
+    The index must have a package. `busy` is a clock of the calling thread's processor
+    seconds; by default it is `now` if another `now` is given. If `corrects`, measured
+    times of plans correct predicted times. `audit` is the share of answers, in [0, 1],
+    whose early exits are audited.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Planner:
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:
-        """Use an index with the same candidates; call it before the first request."""
+        """Use another index with the same candidates, before the first request."""
         self.index = index
         self.package = package
         self.plans = make_plans(index)
@@ -128,11 +128,11 @@ class Planner:
         self.intervals = tuple((low, high) for low, high in package.intervals.tolist())
 
     def choose(self, request: Request, now_s: float, waiting: int = 0) -> Choice:
-        """Choose the plan for the budget that the request has left at `now_s`.
+        """Choose a plan for the budget that the request has left at `now_s`.
 
-        Each of the other requests that are `waiting` adds to the penalty of a second.
         The plan maximises quality minus penalty times cost (drift plus penalty: Neely,
-        Stochastic Network Optimization, 2010).
+        Stochastic Network Optimization, 2010). The penalty of a second is proportional
+        to `waiting`, the number of other requests that wait.
         """
         item, qualities = request.item, self.qualities
         size = item.size
@@ -159,7 +159,7 @@ class Planner:
         return self._choice(row, size, reason, drift, more, left=remaining)
 
     def lookup_of(self, item: Item) -> Lookup[Size] | PartialLookup:
-        """Return the look-up over the candidates that can be computed for an item."""
+        """Return the look-up over the candidates that an item's columns suffice for."""
         withheld = item.withheld
         return self.given(withheld) if withheld else self.index.lookup
 
@@ -171,10 +171,10 @@ class Planner:
         return row, self.index.cost_s(row, item.size)
 
     def wanted(self, item: Item, left: float, above: float, least: float = 0.0) -> int:
-        """Return the row that would answer better if the item had more columns, or -1.
+        """Return a row that would answer better with more columns of the item, or -1.
 
-        Rows that need the columns of a single further feature come first. The row must
-        fit the budget `left`, without drift, with a quality above `above` and not below
+        Rows that need the columns of only one more feature come first. The row must fit
+        the budget `left`, without drift; its quality must be above `above` and at least
         `least`.
         """
         if not item.withheld or not left >= 0:
@@ -188,12 +188,12 @@ class Planner:
     def wanted_for(
         self, request: Request, quality: float, now_s: float, drift: float
     ) -> int:
-        """Return the result of `wanted` for the budget that is left at `now_s`."""
+        """Return `wanted` for the budget that the request has left at `now_s`."""
         left = request.budget.left(now_s) / drift - self._more(request)
         return self.wanted(request.item, left, quality)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
-        """Return True if `choose` would return this choice now with nobody waiting."""
+        """Return True if `choose` would make the same choice with nobody waiting."""
         left, drift = request.budget.left(now_s), choice.drift
         if choice.late or not choice.cost <= left <= choice.left:
             return False
@@ -207,10 +207,10 @@ class Planner:
         return choice.reason == self._falls_short(row, request, now_s, drift)
 
     def choose_row(self, row: int, request: Request, now_s: float) -> Choice:
-        """Choose a given row at any cost.
+        """Return the choice of the given row, at any cost.
 
-        The reason is "budget" if the row is not the best, and "missing" if it is only
-        the best for the columns of the item.
+        The reason is "budget" if a better row exists, and "missing" if a better row
+        needs columns that the item lacks.
         """
         item, package = request.item, self.package
         whole_s, own_s = package.checked_s[row], package.model_s[row]
@@ -231,15 +231,15 @@ class Planner:
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
     def _more(self, request: Request) -> float:
-        """Return the largest number of extra seconds for evaluating a model whole.
+        """Return the most extra seconds of a model that must not stop early.
 
-        Cost curves count the time of models that may stop early. 0 unless scores are
-        needed.
+        Cost curves count the time of models that may stop early. The result is 0 unless
+        the request needs exact scores.
         """
         return self._most_more_s if request.exact else 0.0
 
     def _unhindered(self, request: Request, now_s: float, drift: float) -> int:
-        """Return the row that would be best if the request had not had to wait."""
+        """Return the best row for the budget that was left before any waiting."""
         begun_s = min(now_s, request.waits_since_s)
         left = request.budget.left(begun_s) / drift - self._more(request)
         return self._best(request.item, left)
@@ -256,13 +256,12 @@ class Planner:
         return "missing" if wanted >= 0 else None
 
     def _serves(self, row: int, request: Request) -> bool:
-        """Return True if a row has enough quality and is more than just the prior."""
         if self.qualities[row] < request.min_quality:
             return False
         return row != self.prior or row == self.top(request.item.size)[0]
 
     def _best_with_penalty(self, request: Request, left: float, penalty: float) -> int:
-        """Return the fitting row of the best quality minus penalty times mean cost."""
+        """Return the affordable row with the highest quality - penalty * mean cost."""
         size = request.item.size
         rows = self.lookup_of(request.item).skyline(size)
         costs = costs_at(self.index.coefficients[rows], size)
@@ -277,7 +276,10 @@ class Planner:
         return row if row >= 0 else self.prior
 
     def quality_within(self, request: Request, left_s: float, now_s: float) -> float:
-        """Return the quality that `left_s` seconds pay for; 0 below `min_quality`."""
+        """Return the expected quality of an answer computed within `left_s` seconds.
+
+        Return 0 if the quality is below the request's `min_quality`.
+        """
         if not left_s > 0:
             return 0.0
         left = left_s / self._drift_at(now_s) - self._more(request)
@@ -305,7 +307,7 @@ class Planner:
     def _choose_infeasible(
         self, request: Request, now_s: float, drift: float
     ) -> Choice:
-        """Choose as `on_infeasible` says, since no acceptable plan fits the budget."""
+        """Choose as `on_infeasible` says, if no acceptable plan fits the budget."""
         size, left = request.item.size, request.budget.left(now_s)
         more = self._more(request)
         waited = self._serves(self._unhindered(request, now_s, drift), request)
@@ -332,10 +334,10 @@ class Planner:
         return self._choice(cheapest, size, reason, drift, more, late=True)
 
     def learn(self, charged_s: float, busy_s: float) -> None:
-        """Update the drift by a plan's measured time.
+        """Update the drift after a plan that took `busy_s` seconds.
 
-        `charged_s` are predicted seconds, with drift. `busy_s` are processor seconds,
-        because elapsed seconds would include waiting for a processor.
+        `charged_s` is the predicted time in seconds, with drift. `busy_s` is processor
+        time, because elapsed time would include waiting for a processor.
         """
         exceeded = busy_s > max(charged_s, LEAST_S)
         self.suspects = exceeded
@@ -343,7 +345,6 @@ class Planner:
             self.drift.add(exceeded, self.now())
 
     def _what_lacks(self, item: Item, wanted: int) -> str:
-        """Return the message that names the features whose columns an item lacks."""
         lacking = int(self.package.masks[wanted]) & item.withheld
         names = [
             feature.name
@@ -356,7 +357,10 @@ class Planner:
         )
 
     def _cheapest(self, lookup: Lookup[Size] | PartialLookup, request: Request) -> int:
-        """Return the cheapest row of enough quality beside the prior, else the best."""
+        """Return the cheapest row, except the prior, that has enough quality.
+
+        If there is no such row, return the best row.
+        """
         rows: list[int] = lookup.skyline(request.item.size).tolist()
         for row in rows:
             if row != self.prior and self.qualities[row] >= request.min_quality:
@@ -371,7 +375,7 @@ def promised_alpha(index: Index) -> float | None:
 
 
 def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
-    """Return the rule that chooses the next feature; None if plans are fixed."""
+    """Return the rule that chooses a plan's next feature; None if plans are fixed."""
     package = index.package
     assert package is not None
     # only if costs are measured times can time be left for further features
@@ -382,7 +386,7 @@ def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
 
 
 def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
-    """Return a cached function: from a size to the most accurate row and its cost."""
+    """Return a cached function from a size to the most accurate row and its cost."""
 
     @lru_cache(REMEMBERED)
     def top(size: Size) -> tuple[int, float]:

@@ -1,4 +1,4 @@
-"""A request with its budget, other terms and caller; and the outcome of a request."""
+"""A request with its budget, terms and caller; and the outcome of a request."""
 
 import math
 
@@ -28,7 +28,7 @@ class Caller:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One item to classify, with the terms of the request."""
+    """One item to classify, with its budget and the other terms of the request."""
 
     item: Item  # The item
     budget: Budget  # Budget of this answer
@@ -50,7 +50,7 @@ class Request(msgspec.Struct, frozen=True):
     exact: bool = False  # True to evaluate models whole, so that answers have scores
 
     def out_s(self, finished_s: float) -> float:
-        """Return when an answer finished at `finished_s` is usually sent."""
+        """Return the time when an answer finished at `finished_s` is usually sent."""
         usual_s = 0.0 if self.send_time is None else self.send_time.usual
         return finished_s + usual_s
 

@@ -36,7 +36,7 @@ lifecycle = logging.getLogger("polydom.life")
 
 
 def read_machine_times(planner: Planner) -> MachineTimes | None:
-    """Return the times of the samples at the build; None if the index has none."""
+    """Return the sample items' times on the build machine; None without samples."""
     package, extractor = planner.package, planner.extractor
     facts = package.meta.get("pace")
     if facts is None:
@@ -69,11 +69,12 @@ def rescale(
     *,
     now: Callable[[], float] = BUSY,
 ) -> Generator[None, None, Rescaling]:
-    """Time the samples, and give the planner an index with this machine's costs.
+    """Time the index's sample items here, and give the planner this machine's costs.
 
-    Call it before the planner's first request, after all code has run once. It yields
-    between timings, so that other models can answer meanwhile. `items` are the samples
-    of the build, `rows` the full row of each; `now` is the thread's processor time.
+    Call this before the planner's first request, after all code has run once. The
+    generator yields between timings, so that other models can answer in between.
+    `items` are the samples of the build, and `rows` has the full feature row of each.
+    `now` is a clock of the thread's processor time.
     """
     extractor, package = planner.extractor, planner.package
     models = [package.models[row] for row in compared_models(len(package.models))]
@@ -118,7 +119,7 @@ def _name(factors: MachineFactors, planner: Planner) -> Rescaling:
 
 
 def _log(rescaling: Rescaling, version: str) -> None:
-    """Log all factors in one line, and warn about factors that reached a bound."""
+    """Log all factors in one line, and warn about factors that are at a bound."""
     at_bound = [
         f"{part.part} {part.name}".rstrip()
         for part in rescaling.parts()

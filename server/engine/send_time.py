@@ -1,4 +1,4 @@
-"""The send time: the part of a budget that is reserved for the work after the plan."""
+"""The send time: the part of a budget reserved for work after the plan has ended."""
 
 import math
 from collections import deque
@@ -27,12 +27,12 @@ CHANCES = (QUANTILE, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 class SendTime:
-    """The `QUANTILE` of recent times from the end of a plan to its answer written.
+    """A high quantile of recent send times, from a plan's end to its answer written.
 
-    The times of the last `LASTING_S` count, at most `WINDOW` of them. If there are
-    fewer than `LEAST`, times of a machine at rest fill them up. The seconds
-    `measured_s`, measured at `now_s` before the first answer, give a first estimate.
-    `usual` is an estimate of the long-run median, in seconds.
+    The times of the last `LASTING_S` seconds count, at most `WINDOW` of them. If there
+    are fewer than `LEAST`, typical times of an idle machine fill them up. `measured_s`,
+    a time in seconds that was measured at `now_s` before the first answer, gives a
+    first estimate. `usual` is an estimate of the long-run median, in seconds.
     """
 
     __slots__ = ("_known", "_latest", "_seconds", "_until_s", "usual")
@@ -58,12 +58,12 @@ class SendTime:
         return self._seconds
 
     def levels(self, now_s: float) -> "list[Level]":
-        """Return the reserve for each of `CHANCES`, in their order."""
+        """Return a `Level` for each of `CHANCES`, from the send times at `now_s`."""
         times = self._ascending(now_s)
         return [Level(chance, self._quantile(times, chance)) for chance in CHANCES]
 
     def add(self, seconds: float, now_s: float) -> None:
-        """Update the estimates by a send time of `seconds` that ended at `now_s`."""
+        """Update the estimates with a send time of `seconds` that ended at `now_s`."""
         self._latest.append((now_s, seconds))
         if not self._known:
             self.usual, self._known = seconds, True
@@ -86,17 +86,17 @@ class SendTime:
 
 
 class Level(NamedTuple):
-    """A reserve in `seconds`; with probability `chance`, sending takes no longer."""
+    """A reserve in `seconds`, and the probability that sending takes no longer."""
 
     chance: float
     seconds: float
 
 
 def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
-    """Return the reserve with the largest product of chance and quality.
+    """Return the reserve, in seconds, with the largest product of chance and quality.
 
-    `quality` returns the expected quality of the answer for a reserve in seconds; it
-    returns 0 for an answer of no use.
+    `quality` maps a reserve in seconds to the expected quality of the answer, which is
+    0 if the answer is of no use.
     """
     best = max(levels, key=lambda level: level.chance * quality(level.seconds))
     return best.seconds

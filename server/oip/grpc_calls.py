@@ -1,7 +1,8 @@
 """Messages and errors of gRPC calls, with bounded memory for slow messages.
 
-gRPC receives a message into memory once the server asks for it, and does not tell how
-many bytes have come. So only a few messages may arrive slowly at the same time.
+When the server asks gRPC for a message, gRPC receives the message into memory, and does
+not say how many bytes have arrived. So only a few slow messages may arrive at the same
+time.
 """
 
 import asyncio
@@ -46,15 +47,15 @@ class Received(NamedTuple):
 
 
 def receive(data: bytes) -> Received:
-    """Return a message with its time of arrival; gRPC calls this as deserializer."""
+    """Return a message with its time of arrival; gRPC calls this to decode it."""
     return Received(time.monotonic(), data)
 
 
 async def abort(context: Any, status: int, failure: Failure) -> NoReturn:
-    """End a call with an error, given as HTTP's status and body.
+    """End a call with an error; `status` is an HTTP status, `failure` the HTTP body.
 
-    gRPC keeps the raised exception with the call, in a reference circle, so the caller
-    must hold no reference to the request any more.
+    gRPC keeps the raised exception and the call in a reference cycle. So the caller
+    must first drop all references to the request.
     """
     code = CODES.get(status, grpc.StatusCode.INTERNAL)
     await context.abort(code, failure.error)
@@ -62,7 +63,10 @@ async def abort(context: Any, status: int, failure: Failure) -> NoReturn:
 
 
 class Places:
-    """Places for calls that may each hold a whole message; for the event loop only."""
+    """A limited number of places for calls that each may hold a whole message.
+
+    Only the event loop may use it.
+    """
 
     def __init__(self, most: int, what: str) -> None:
         self._most = most
@@ -74,7 +78,7 @@ class Places:
         self._waiting: dict[asyncio.Future[PolydomError], float] = {}
 
     def close(self) -> None:
-        """Give out no more places; calls that wait in a place end with NotReady."""
+        """Allow no more calls, and end calls that wait for a message with NotReady."""
         self._closed = True
         for ended in self._waiting:
             if not ended.done():
@@ -82,10 +86,11 @@ class Places:
 
     @contextlib.contextmanager
     def take(self) -> Iterator[list["asyncio.Task[Any]"]]:
-        """Take a place; yield a list for the task that reads the call's message.
+        """Occupy a place; yield a list, to which the caller adds its task that reads.
 
-        If no place is free, the call that has waited longest must give way, if it has
-        waited for `LEAST_S`. The place is free again when the reading task has ended.
+        If no place is free, the call that has waited longest for its message is ended,
+        if it has waited for `LEAST_S` seconds. Otherwise Overloaded is raised. The
+        place becomes free after the reading task has ended.
         """
         if self._closed:
             raise _stopping()
@@ -101,7 +106,11 @@ class Places:
     async def wait(
         self, there: "asyncio.Future[None]", within_s: float | None = None
     ) -> None:
-        """Wait in a place for a message, until the call must give way to another."""
+        """Wait until `there` is done, which means that the call's message has arrived.
+
+        Raise ReceiveTimeout after `within_s` seconds, or Overloaded if another call
+        needs this call's place.
+        """
         if self._closed:
             raise _stopping()
         ended = asyncio.get_running_loop().create_future()
@@ -135,10 +144,10 @@ class Places:
 
 
 class Intake:
-    """Reads messages, a few at a time; for the event loop only.
+    """Reads the messages of gRPC calls, a few at a time; for the event loop only.
 
-    The messages of at most `most` requests may be arriving, and there may be at most
-    `most` streams. `longest` is the size limit of a message in bytes.
+    At most `most` requests and `most` streams may be receiving messages. `longest` is
+    the largest size of a message in bytes.
     """
 
     def __init__(self, most: int, longest: int) -> None:
@@ -151,7 +160,11 @@ class Intake:
         self._next_s = 0.0  # time at which the next long message may be copied
 
     async def request(self, context: Any) -> Received:
-        """Read a call's message; a slow message needs a place."""
+        """Return the only message of a call.
+
+        If the message arrives slowly, the call occupies one of a few places.
+        ReceiveTimeout or Overloaded is raised if the message takes too long.
+        """
         await self._have_turn()
         there, reading = self._begin(context)
         held = [reading]
@@ -177,7 +190,7 @@ class Intake:
         return received
 
     async def _have_turn(self) -> None:
-        """Wait until fewer requests are at the start of their messages."""
+        """Wait until few enough calls are reading; raise Overloaded after `WAIT_S`."""
         if not self._quick.locked():
             await self._quick.acquire()
             return
@@ -190,7 +203,7 @@ class Intake:
     async def next(
         self, context: Any, readings: "list[asyncio.Task[Any]]"
     ) -> Received | None:
-        """Read the next message of a stream that has a place; None after the last."""
+        """Return the next message of a stream; None after the last."""
         there, reading = self._begin(context)
         readings[:] = [reading]
         await self._wait(self.streams, there)
@@ -214,7 +227,8 @@ class Intake:
     ) -> tuple["asyncio.Future[None]", "asyncio.Task[Received | None]"]:
         """Begin to read; return a future that is done on arrival, and the reading task.
 
-        The task is never cancelled, because gRPC would not free the received bytes.
+        The task is never cancelled, because gRPC would then not free the received
+        bytes.
         """
         there = asyncio.get_running_loop().create_future()
         reading = asyncio.ensure_future(self._read(context, there))
@@ -238,11 +252,12 @@ class Intake:
     def _taking_turns(
         self, reading: Any, there: "asyncio.Future[None]"
     ) -> Generator[Any, Any, Any]:
-        """Await a message, then wait before its copy so that others get the loop.
+        """Await a message's arrival, then delay its copy, so that other tasks can run.
 
         Copying a long message takes milliseconds, and gRPC would copy all messages that
-        came together in one turn of the loop. gRPC has no hook between arrival and
-        copy, so its coroutine is driven by hand: its first step ends at the arrival.
+        arrive together without a break. gRPC has no hook between the arrival and the
+        copy. So this function runs gRPC's coroutine step by step; the first step ends
+        at the arrival.
         """
         asked_s = time.monotonic()
         try:
@@ -276,7 +291,6 @@ async def _settled(reading: "asyncio.Task[Any]") -> None:
 def _when_done(
     readings: "list[asyncio.Task[Any]]", release: Callable[[], None]
 ) -> None:
-    """Call `release` after the last reading has ended."""
     if readings and not readings[-1].done():
         readings[-1].add_done_callback(lambda _: release())
     else:
@@ -288,6 +302,6 @@ def _stopping() -> NotReady:
 
 
 def _forget(reading: "asyncio.Future[Any]") -> None:
-    """Retrieve a reading's exception after its call, or asyncio would log it."""
+    """Retrieve the exception of a reading task, or asyncio would log it."""
     if not reading.cancelled():
         reading.exception()

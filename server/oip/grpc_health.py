@@ -24,7 +24,7 @@ WATCHES, LOOK_S = 256, 0.5
 
 
 class GrpcHealth:
-    """The gRPC service that says whether the server is ready, like `/readyz`."""
+    """The gRPC service that reports whether the server is ready, like `/readyz`."""
 
     def __init__(self, repository: Repository, intake: Intake) -> None:
         self._repository = repository
@@ -33,7 +33,7 @@ class GrpcHealth:
         self._watches = 0
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
-        """Return the handlers of all methods, for a gRPC server."""
+        """Return the handlers of all methods, to register with a gRPC server."""
         check = MESSAGES["HealthCheckResponse"].SerializeToString
         listed = MESSAGES["HealthListResponse"].SerializeToString
         return {

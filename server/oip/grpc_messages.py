@@ -1,8 +1,8 @@
 """Messages of the Open Inference Protocol over gRPC: decoding and encoding.
 
-The message classes come from a descriptor pool of their own. So a client in the same
-process can have messages with the same names, and no class depends on protobuf's
-version.
+The message classes come from a separate descriptor pool. So a client in the same
+process can use messages with the same names, and the classes do not depend on
+protobuf's version.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,7 +97,7 @@ COPIES, VALUE_BYTES = 3, 100
 
 
 class Asked(NamedTuple):
-    """An inference request; its data is not decoded yet."""
+    """An inference request of which only the fields beside the data are decoded."""
 
     message: Message  # The decoded message; for a long request without its data
     # For a long request: encoded contents by position of the input
@@ -107,13 +107,16 @@ class Asked(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Bytes of a plain message that takes equally long to process."""
+        """The size in bytes of a simple message that takes as long to process."""
         entries = len(self.message.inputs) + len(self.message.outputs)
         return max(self.size, LARGE // 1024 * entries)
 
 
 def read_short(name: str, data: bytes) -> Message:
-    """Decode a message that is not an inference request."""
+    """Decode a message of type `name`; raise TooLarge if it is long.
+
+    Inference requests, which may be long, need `read_asked`.
+    """
     if len(data) > SHORT:
         raise TooLarge(
             f"the message has {len(data):,} bytes; one that is no inference has at "
@@ -123,7 +126,10 @@ def read_short(name: str, data: bytes) -> Message:
 
 
 def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
-    """Decode an inference request without its data; `columns` limits its fields."""
+    """Decode an inference request; leave the data of a long request encoded.
+
+    `columns`, the number of columns of a record, limits how many fields are read.
+    """
     if len(data) <= LARGE:
         message = _decoded(_REQUEST, data)
         return Asked(message, {}, message.raw_input_contents, len(data))
@@ -153,7 +159,7 @@ def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
 
 
 def _said(given: memoryview, most: int) -> tuple[bytes, memoryview | None, int]:
-    """Split an input into its description and its joined contents; count fields."""
+    """Return an input's description, its contents or None, and its number of fields."""
     kept: list[memoryview] = []
     held: list[memoryview] = []
     count = 0
@@ -178,12 +184,12 @@ def _decoded(kind: Any, data: bytes) -> Message:
 
 
 def message_of(name: str, facts: Any) -> Message:
-    """Return a message with the fields of a struct or dict."""
+    """Return a message of type `name` with the fields of a struct or dict."""
     return ParseDict(msgspec.to_builtins(facts), MESSAGES[name]())
 
 
 def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
-    """Return the values of a map of parameters; omit entries without a value."""
+    """Return parameters as plain values; omit parameters without a value."""
     read = {}
     for name, entry in entries.items():
         if (field := entry.WhichOneof("parameter_choice")) is not None:
@@ -192,7 +198,7 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
 
 
 def declared_in(asked: Asked) -> list[Declared]:
-    """Read names, datatypes and shapes of the inputs, before their values."""
+    """Return the checked names, datatypes and shapes of the inputs, without values."""
     message, raw = asked.message, asked.raw
     if raw and len(raw) != len(message.inputs):
         raise BadInput(
@@ -219,12 +225,12 @@ def declared_in(asked: Asked) -> list[Declared]:
 
 
 def size_of(asked: Asked, declared: Iterable[Declared]) -> int:
-    """Return an upper bound of the bytes that a request needs until it is answered."""
+    """Return the most bytes of memory that a request needs until it is answered."""
     return COPIES * asked.size + VALUE_BYTES * sum(tensor.size for tensor in declared)
 
 
 def inference_of(asked: Asked, declared: Sequence[Declared]) -> InferRequest:
-    """Decode an inference request; `declared` comes from `declared_in`."""
+    """Decode the data of an inference request; `declared` comes from `declared_in`."""
     message = asked.message
     if asked.raw:
         inputs = list(map(Declared.from_raw, declared, asked.raw))
@@ -246,7 +252,7 @@ def inference_of(asked: Asked, declared: Sequence[Declared]) -> InferRequest:
 
 
 def _contents(asked: Asked, i: int) -> Iterator[Message]:
-    """Yield the contents of an input, decoded in pieces."""
+    """Yield the contents of input `i`; long contents come in several pieces."""
     if i in asked.typed:
         for piece in pieces(asked.typed[i], _PACKED, MOST_CONTENTS):
             yield _decoded(_CONTENTS, piece)
@@ -273,7 +279,10 @@ def _typed(declared: Declared, contents: Iterable[Message]) -> Tensor:
 
 
 def response_of(inferred: InferResponse, *, raw: bool) -> Message:
-    """Return the message that answers an inference request; `raw` outputs are bytes."""
+    """Return the message that answers an inference request.
+
+    If `raw`, the outputs are encoded as bytes; otherwise they are typed values.
+    """
     response = MESSAGES["ModelInferResponse"](
         model_name=inferred.model, model_version=inferred.version, id=inferred.id
     )

@@ -58,7 +58,7 @@ CHANGES, PROBES = (LOAD, UNLOAD), ("ServerLive", "ServerReady", "Check", "Watch"
 
 
 class GrpcService:
-    """The protocol's gRPC service: decodes, answers and encodes each method."""
+    """The protocol's gRPC service: it decodes requests and encodes their answers."""
 
     def __init__(self, service: InferenceService) -> None:
         self._service = service
@@ -90,11 +90,11 @@ class GrpcService:
         }
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
-        """Return the handlers of all methods, for a gRPC server."""
+        """Return the handlers of all methods, to register with a gRPC server."""
         return {name: self._method(name) for name in METHODS}
 
     def stop(self) -> None:
-        """End streams that wait for a request, so that the server can stop."""
+        """End streams that are waiting for a request, so that the server can stop."""
         self.intake.streams.close()
 
     def _method(self, name: str) -> grpc.RpcMethodHandler:
@@ -107,7 +107,7 @@ class GrpcService:
         return grpc.stream_unary_rpc_method_handler(answer, receive, write)
 
     async def _call(self, name: str, _: object, context: Any) -> Message:
-        """Answer one request; an error ends the call with a status."""
+        """Answer one request of method `name`; an error ends the call with a status."""
         facts = _RequestFacts(time.monotonic())
         try:
             return await self._answer(name, facts, context)
@@ -116,7 +116,7 @@ class GrpcService:
         await abort(context, *failed)
 
     async def _stream(self, _: object, context: Any) -> AsyncIterator[Message]:
-        """Answer the requests of a stream one by one; errors do not end it."""
+        """Answer the requests of a stream one by one; their errors do not end it."""
         facts = _RequestFacts(time.monotonic())
         try:
             self._let_in(STREAM, context)
@@ -180,7 +180,7 @@ class GrpcService:
             return _Answer(message, None)
 
     def _let_in(self, name: str, context: Any) -> None:
-        """Refuse a caller without the token that is needed, before reading."""
+        """Raise an error if the caller lacks the token that method `name` needs."""
         if name in CHANGES:
             self._service.refuse_change(_headers(context))
         elif name not in PROBES and self._service.access.tokens is not None:
@@ -193,7 +193,7 @@ class GrpcService:
     async def _infer(
         self, data: bytes, facts: "_RequestFacts", context: Any
     ) -> tuple[Message, InferResponse]:
-        """Answer an inference request; meanwhile its bytes count as held."""
+        """Answer an inference request; meanwhile its bytes count as held in memory."""
         repository = self._service.repository
         with repository.held_bytes.body() as held:
             held.hold(len(data))
@@ -228,7 +228,7 @@ class GrpcService:
 
 @dataclass(slots=True)
 class _RequestFacts:
-    """Facts about a request that its error reports: time of arrival, model and id."""
+    """Facts about a request that are needed to report its error."""
 
     arrived_s: float
     model: str = ""
@@ -236,7 +236,7 @@ class _RequestFacts:
 
 
 class _Answer(NamedTuple):
-    """An encoded answer, and the response that metrics count after it is sent."""
+    """An encoded answer, and the response that the metrics count after it is sent."""
 
     message: Message
     inferred: InferResponse | None
@@ -250,7 +250,6 @@ def _headers(context: Any) -> Headers:
 
 
 def _written_s(handed_s: float) -> float:
-    """Return the time at which an answer handed to gRPC at `handed_s` was written."""
     return min(time.monotonic(), handed_s + SENDING_S)
 
 
@@ -258,11 +257,12 @@ def _written_s(handed_s: float) -> float:
 async def serving_grpc(
     service: InferenceService, at: GrpcAt, when_stopping: list[Callable[[], None]]
 ) -> AsyncIterator[int]:
-    """Serve at an address; yield the port, which the system chooses for port 0.
+    """Serve gRPC while the context is open; yield the port.
 
-    Several processes may share the port. This appends a function to `when_stopping`,
-    which begins to stop the server. On leaving, calls under way may finish, until
-    `DRAIN_S` seconds after that function was called.
+    For port 0, the system chooses a free port. Several processes may share a port. A
+    function that begins to stop the server is appended to `when_stopping`. When the
+    context closes, open calls may finish until `DRAIN_S` seconds after that function
+    was called.
     """
     served = GrpcService(service)
     health = GrpcHealth(service.repository, served.probes)
@@ -333,11 +333,11 @@ _trim = _trim_of_c_library()
 
 
 async def give_back_spare(size: Callable[[], int]) -> None:
-    """Give freed memory back to the system from time to time, until cancelled.
+    """Return freed memory to the system from time to time, until cancelled.
 
-    Freed small pieces lie between pieces in use, and glibc keeps them: hundreds of
-    megabytes after many long requests. Giving them back takes a thread about 0.1 ms for
-    each megabyte. `size` returns the bytes of requests since the start.
+    Small freed pieces lie between pieces in use, so glibc keeps them: hundreds of
+    megabytes after many long requests. Returning them occupies a thread for about 0.1
+    ms per megabyte. `size` returns the bytes of all requests since the start.
     """
     if _trim is None:
         return

@@ -37,15 +37,15 @@ class ServerFacts(msgspec.Struct):
 
 
 class Live(msgspec.Struct):
-    """The answer of `/v2/health/live`."""
+    """The answer of `/v2/health/live`: whether the process runs."""
 
     live: bool
 
 
 class Ready(msgspec.Struct):
-    """The answer of `/v2/health/ready`.
+    """The answer of `/v2/health/ready`: whether all models are ready.
 
-    The specification has `live`, and clients read `ready`.
+    The specification has the field `live`, but clients read `ready`.
     """
 
     live: bool
@@ -70,7 +70,7 @@ class TensorFacts(msgspec.Struct):
 
 
 class ModelMetadata(msgspec.Struct):
-    """The answer to a model metadata request; `properties` are polydom's own facts."""
+    """The answer to a model metadata request; `properties` hold polydom's own facts."""
 
     name: str
     versions: list[str]
@@ -81,7 +81,10 @@ class ModelMetadata(msgspec.Struct):
 
 
 class ModelIndex(msgspec.Struct):
-    """One model in a repository's index."""
+    """The entry of one model in the list of the repository.
+
+    The protocol calls the list an index; each entry has a model's name and state.
+    """
 
     name: str
     version: str
@@ -90,12 +93,12 @@ class ModelIndex(msgspec.Struct):
 
 
 def server_facts() -> ServerFacts:
-    """Return the server's metadata."""
+    """Return the name, version and extensions of this server."""
     return ServerFacts("polydom", version("polydom"), EXTENSIONS)
 
 
 def config_of(metadata: ModelMetadata) -> dict[str, Any]:
-    """Convert a model's metadata to Triton's model configuration, without batching."""
+    """Return a model's metadata as a Triton model configuration, without batching."""
     return {
         "name": metadata.name,
         "platform": metadata.platform,
@@ -119,7 +122,7 @@ class Duration(msgspec.Struct):
 
 
 class InferenceStatistics(msgspec.Struct):
-    """Durations of each phase over all inferences; polydom has no cache."""
+    """Durations of each phase over all inferences; cache counts are 0."""
 
     success: Duration
     fail: Duration
@@ -141,7 +144,7 @@ class BatchStatistics(msgspec.Struct):
 
 
 class ModelStatistics(msgspec.Struct):
-    """Statistics of a model; each item counts as an inference.
+    """Statistics of a model; each answered item counts as one inference.
 
     `last_inference` is a Unix time in milliseconds.
     """
@@ -164,7 +167,7 @@ class ModelsStatistics(msgspec.Struct):
 def statistics_of(name: str, version: str, metrics: Metrics) -> ModelStatistics:
     """Return the statistics of a model, over all its versions and all routes.
 
-    `compute_input` is the time of requests outside queue, plan and encoding.
+    `compute_input` is the time of requests outside the phases queue, plan and encoding.
     """
     names = ("request", "queue", "plan", "encode")
     whole, queue, plan, encode = (_duration(metrics.histogram(name)) for name in names)

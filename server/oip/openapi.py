@@ -1,4 +1,4 @@
-"""The OpenAPI description of `/v2`, made from the structures of its bodies."""
+"""The OpenAPI description of `/v2`, generated from the classes of its bodies."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ OIP_STRUCTS = (
 
 
 def describe_oip() -> dict[str, Any]:
-    """Return all paths under `/v2`; models' paths come with and without a version."""
+    """Return the OpenAPI paths under `/v2`, with and without a model's version."""
     paths: dict[str, Any] = {
         "/v2": {"get": call("What this server is.", ref(ServerFacts))},
         "/v2/health/live": {"get": call("Whether the process answers.", ref(Live))},

@@ -1,4 +1,4 @@
-"""Parameters and deadlines of Open Inference requests, as one shared budget."""
+"""Parameters and deadlines of Open Inference requests, and the budget they set."""
 
 import math
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ KEPT_SHARE, KEPT_MAX_S = 0.1, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters of a request, as terms of polydom."""
+    """The parameters of an Open Inference request that polydom understands."""
 
     named: Mapping[str, Any]  # Fields of `PredictRequest` to set, by name
     # Seconds that the caller waits at most; None if unknown
@@ -45,8 +45,8 @@ class Parameters:
         """Read and check the parameters of a request.
 
         Clients send many parameters without a meaning here, such as `content_type`;
-        they are ignored. A name similar to a known one is refused: a misspelt budget
-        would have no effect.
+        they are ignored. BadInput is raised for a name that is similar to a known one,
+        because a misspelt budget would have no effect.
         """
         named: dict[str, Any] = {}
         given = {name: v for name, v in parameters.items() if v is not None}
@@ -74,14 +74,14 @@ class Parameters:
         return cls(named, caller_timeout_s)
 
     def give(self, ask: PredictRequest) -> None:
-        """Set the fields of a request that do not depend on the number of items."""
+        """Set the fields of `ask` that are the same for every item."""
         for name, value in self.named.items():
             setattr(ask, name, value)
 
     def shared(
         self, unit: str, settings: Settings, arrived_s: float, reserve_s: float = 0.0
     ) -> "SharedBudget":
-        """Return the budget that all items share; it runs from `arrived_s`.
+        """Return the budget that all items of the request share, from `arrived_s` on.
 
         All answers are sent together, so `reserve_s`, the seconds reserved for sending,
         counts only once.
@@ -105,7 +105,7 @@ class Parameters:
 
 
 def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
-    """Add the budget in Triton's timeout: whole microseconds, or 0 for none."""
+    """Set `budget_ms` from Triton's timeout in whole microseconds; 0 means none."""
     if type(value) is not int or value < 0:
         raise BadInput(
             f"timeout is {value!r:.40}; it is in microseconds: a whole number, 0 or "
@@ -119,14 +119,14 @@ def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
 
 @dataclass(slots=True)
 class SharedBudget:
-    """One budget for several items; each item gets an equal share of the rest."""
+    """One budget for several items; each item may spend an equal share of the rest."""
 
     budget: Deadline | MoneyBudget  # The whole budget
     # Sum of the predicted costs of plans so far; it reduces a money budget
     spent: float = 0.0
 
     def give(self, ask: PredictRequest, now_s: float, items: int) -> None:
-        """Set the budget of the next item; `items` remain, including this one."""
+        """Set the budget of the next item; `items` remain, including this item."""
         budget = self.budget
         if isinstance(budget, Deadline):
             share_s = budget.left(now_s) / items + budget.reserve_s
@@ -136,7 +136,7 @@ class SharedBudget:
             ask.budget = max(budget.amount - self.spent, 0.0) / items
 
     def met(self, out_s: float) -> bool:
-        """Return True if answers that are sent by `out_s` meet the budget."""
+        """Return True if the budget is met by answers that are sent at `out_s`."""
         budget = self.budget
         if isinstance(budget, Deadline):
             return out_s <= budget.due_s
@@ -144,7 +144,7 @@ class SharedBudget:
         return self.spent <= budget.amount or math.isclose(self.spent, budget.amount)
 
     def facts(self, now_s: float) -> dict[str, float]:
-        """Return the budget and what is spent by `now_s`, in the response's fields."""
+        """Return the response's fields for the budget and its use until `now_s`."""
         budget = self.budget
         if isinstance(budget, Deadline):
             return {

@@ -1,8 +1,8 @@
 """Protobuf's wire format, read field by field before protobuf decodes a message.
 
-Protobuf decodes a whole message in one call, and nothing else can run meanwhile; two
-bytes may take sixteen bytes of memory. Skipping a field here takes one step, whatever
-its length.
+Protobuf decodes a whole message in one call, and no other code can run meanwhile. Two
+bytes of a message may need sixteen bytes of memory. Here, skipping a field takes one
+step, whatever its length.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ _LONGEST = 10
 
 
 class Field(NamedTuple):
-    """The position of one field in a message."""
+    """The position of one field in an encoded message."""
 
     # Number of the field in the `.proto` file, and its wire type
     number: int
@@ -32,7 +32,10 @@ class Field(NamedTuple):
 
 
 def fields(message: memoryview, most: int) -> Iterator[Field]:
-    """Yield up to `most` fields of a message, but not those of nested messages."""
+    """Yield the fields of a message in order, without looking into nested messages.
+
+    BadInput is raised for a malformed message, or one with more than `most` fields.
+    """
     at = count = 0
     while at < len(message):
         if count == most:
@@ -58,12 +61,12 @@ def fields(message: memoryview, most: int) -> Iterator[Field]:
 
 
 def malformed() -> BadInput:
-    """Return the error for a malformed message."""
+    """Return the error for a message that is not valid protobuf."""
     return BadInput("the request is no message of its type")
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """Read a varint at an offset; return its value and the offset after it."""
+    """Return the integer encoded at offset `at`, and the offset after it."""
     if (first := message[at] if at < len(message) else 0x80) < 0x80:
         return first, at + 1
     number = shift = 0
@@ -76,7 +79,7 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def written(number: int, value: bytes | memoryview) -> bytes:
-    """Return a field of bytes in wire format."""
+    """Return a field of bytes in wire format: its number and length, then `value`."""
     out = bytearray()
     for part in (number << 3 | LENGTH, len(value)):
         while part > 0x7F:
@@ -89,10 +92,11 @@ def written(number: int, value: bytes | memoryview) -> bytes:
 def pieces(
     message: memoryview, packed: Mapping[int, int], most: int
 ) -> Iterator[bytes]:
-    """Cut a message into short messages that have the same fields in the same order.
+    """Split a message into short messages with the same fields in the same order.
 
-    All fields that are read must be repeated. `packed` has the bytes of each number by
-    field, 0 for varints; such fields may be cut.
+    All fields that are read must be repeated fields. `packed` maps the numbers of
+    fields that may be split to the bytes of each value in them; 0 means varints. At
+    most `most` fields are read.
     """
     start = 0
     for field in fields(message, most):
@@ -114,7 +118,7 @@ def pieces(
 
 
 def _cut(numbers: memoryview, width: int) -> Iterator[memoryview]:
-    """Yield pieces of packed numbers; `width` is the size of each number in bytes."""
+    """Yield pieces of packed numbers of `width` bytes each; width 0 means varints."""
     start = 0
     while start < len(numbers):
         end = min(start + PIECE, len(numbers))

@@ -27,7 +27,7 @@ JSON_LENGTH = b"inference-header-content-length"
 
 
 class RestCall:
-    """One request; each route is a method."""
+    """One HTTP request under `/v2`; each route is a method."""
 
     def __init__(
         self, service: InferenceService, scope: Scope, receive: Receive, held: HeldBody
@@ -49,7 +49,7 @@ class RestCall:
         return json_reply(server_facts())
 
     async def server_live(self) -> Reply:
-        """Return that the process is alive."""
+        """Return the answer that the process is alive."""
         return json_reply(Live(live=True))
 
     async def server_ready(self) -> Reply:
@@ -102,7 +102,7 @@ class RestCall:
         return json_reply(self._service.index(ready_only=ready))
 
     async def load(self) -> Reply:
-        """Load a model from its current file."""
+        """Load a model's file again, or for the first time."""
         self._service.refuse_change(self._headers)
         given = await self._read_object()
         parameters = given.get("parameters") or {}
@@ -119,7 +119,7 @@ class RestCall:
         return Reply(200, b"{}")
 
     async def _read_object(self) -> dict[str, Any]:
-        """Read the body as a JSON object; an empty body or null is an empty object."""
+        """Return the body as a dict; an empty body or null gives an empty dict."""
         limit = min(SMALL_BODY, self._service.repository.settings.body_limit)
         body = await read_body(self._receive, self._headers, limit, self._held)
         body = without_mark(body).strip()
@@ -132,7 +132,7 @@ class RestCall:
 
 
 class Endpoint:
-    """The ASGI application of one path; exceptions become error responses."""
+    """The ASGI application of one path; it turns exceptions into error responses."""
 
     def __init__(
         self, service: InferenceService, answer: Callable[[RestCall], Awaitable[Reply]]
@@ -177,7 +177,7 @@ _ROUTES = (
 
 
 def routes_of(service: InferenceService) -> list[BaseRoute]:
-    """Return the routes of `/v2`, each with and without a trailing slash."""
+    """Return the routes of `/v2`, with and without a slash at the end."""
     below: list[BaseRoute] = []
     for method, path, answer in _ROUTES:
         for written in {path, path.rstrip("/") + "/"}:

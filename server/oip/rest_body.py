@@ -1,6 +1,6 @@
 """Bodies of the Open Inference Protocol over HTTP: JSON, then binary tensors.
 
-A malformed or contradictory body raises BadInput.
+A body that is malformed or contradicts itself raises BadInput.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ ParameterMap = dict[str, Any]
 
 
 class InputBody(msgspec.Struct, forbid_unknown_fields=True):
-    """One input tensor; its data is in the JSON, or binary after the JSON."""
+    """An input tensor; its data is in the JSON, or in binary form after the JSON."""
 
     name: str
     shape: list[int]
@@ -33,14 +33,14 @@ class InputBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OutputBody(msgspec.Struct, forbid_unknown_fields=True):
-    """One output that the request asks for."""
+    """An output tensor that the request asks for."""
 
     name: str
     parameters: ParameterMap | None = None
 
 
 class InferBody(msgspec.Struct, forbid_unknown_fields=True):
-    """An inference request; model and version are in the path."""
+    """The JSON of an inference request; the path has the model and the version."""
 
     inputs: list[InputBody]
     outputs: list[OutputBody] | None = None
@@ -51,9 +51,9 @@ class InferBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OutputTensor(msgspec.Struct):
-    """One output tensor; its data is in the JSON, or binary after the JSON.
+    """An output tensor; its data is in the JSON, or in binary form after the JSON.
 
-    Binary data has a parameter `binary_data_size`.
+    A tensor with binary data has a parameter `binary_data_size`.
     """
 
     name: str
@@ -64,7 +64,7 @@ class OutputTensor(msgspec.Struct):
 
 
 class InferAnswer(msgspec.Struct):
-    """The answer to an inference request."""
+    """The JSON that answers an inference request."""
 
     model_name: str
     model_version: str
@@ -74,7 +74,7 @@ class InferAnswer(msgspec.Struct):
 
 
 class _LargeInput(msgspec.Struct, forbid_unknown_fields=True):
-    """Like `InputBody`, but long parts are not decoded."""
+    """An input like `InputBody`, but parts that may be long are not decoded."""
 
     name: str
     shape: Raw
@@ -84,7 +84,7 @@ class _LargeInput(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _LargeBody(InferBody, forbid_unknown_fields=True, kw_only=True):
-    """Like `InferBody`, but long parts are not decoded."""
+    """A request like `InferBody`, but parts that may be long are not decoded."""
 
     inputs: list[_LargeInput]  # type: ignore[assignment]
     outputs: Raw | UnsetType = UNSET  # type: ignore[assignment]
@@ -99,7 +99,7 @@ _decode_shape = msgspec.json.Decoder(list[int]).decode
 
 
 class Decoded:
-    """A decoded inference request, and which of its outputs are binary."""
+    """A decoded inference request; it remembers which outputs must be binary."""
 
     def __init__(self, inference: InferRequest, binary: dict[str, bool], all_: bool):
         self.inference = inference
@@ -107,7 +107,7 @@ class Decoded:
         self._all = all_
 
     def encode(self, inferred: InferResponse) -> tuple[bytes, int | None]:
-        """Return the encoded answer, and the JSON's length if binary data follow."""
+        """Return (body, length of the JSON); the length is None without binary data."""
         outputs, parts = [], []
         for tensor in inferred.outputs:
             output = OutputTensor(tensor.name, tensor.datatype, tensor.shape)
@@ -126,9 +126,9 @@ class Decoded:
 def decode_infer(
     model: str, version: str, body: bytes, json_length: int | None, widest: int
 ) -> Decoded:
-    """Read the body of an inference request.
+    """Decode and check the body of an inference request.
 
-    The body has `json_length` bytes of JSON, and after them the binary tensors in their
+    The body has `json_length` bytes of JSON, followed by the binary tensors in their
     order; None means that the whole body is JSON. `widest` is the largest number of
     values of an item.
     """
@@ -161,7 +161,7 @@ def decode_infer(
 
 
 def _read_large(head: bytes, widest: int) -> InferBody:
-    """Decode a large body except its data; all other parts must be short."""
+    """Decode a large body, except its data; raise BadInput if another part is long."""
     # a string element has two quotes; the rest of an input has less than 64
     most = 2 * MAX_ITEMS * widest + 64 * (widest + 64)
     if strings_at_most(head) > most:
@@ -185,12 +185,11 @@ def _read_large(head: bytes, widest: int) -> InferBody:
 
 
 def _unless_null(raw: Raw | UnsetType) -> Any:
-    """Return undecoded data for `_read_data`; None without data."""
     return None if raw is UNSET or bytes(raw) == b"null" else raw
 
 
 def _short(raw: Any, what: str) -> bytes:
-    """Return the bytes of a part; raise BadInput if it is too long for such a part."""
+    """Return the bytes of the part called `what`; raise BadInput if they are many."""
     if raw is UNSET:
         return b"null"
     data = bytes(raw)
@@ -200,7 +199,7 @@ def _short(raw: Any, what: str) -> bytes:
 
 
 def _read_data(given: InputBody, data: Any, widest: int) -> Tensor:
-    """Decode data in the JSON, after a check of its shape."""
+    """Decode data from JSON, after its shape has been checked."""
     declared = Declared.read(given.name, given.datatype, given.shape)
     if not isinstance(data, Raw):
         return declared.from_json(data)
@@ -267,7 +266,7 @@ def _read_outputs(
 
 
 def read_requested(name: str, parameters: ParameterMap) -> Requested:
-    """Return a requested output with its parameters, except its encoding."""
+    """Return the requested output `name` with the number of classes it asks for."""
     refuse_shared_memory(name, parameters)
     classes = parameters.get("classification")
     classes = 0 if classes is None else classes
@@ -277,6 +276,6 @@ def read_requested(name: str, parameters: ParameterMap) -> Requested:
 
 
 def refuse_shared_memory(name: str, parameters: ParameterMap) -> None:
-    """Raise BadInput if a tensor is in shared memory."""
+    """Raise BadInput if a tensor's parameters say that it is in shared memory."""
     if parameters.get("shared_memory_region") is not None:
         raise BadInput(f"tensor {name[:80]!r}: shared memory is not offered")

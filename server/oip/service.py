@@ -1,4 +1,4 @@
-"""The Open Inference Protocol without its transport: models and inference."""
+"""The Open Inference Protocol apart from HTTP and gRPC: models and inference."""
 
 import asyncio
 import math
@@ -48,7 +48,7 @@ class InferRequest:
 
 @dataclass(slots=True)
 class InferResponse:
-    """The answer to an inference request, and the time of each item's answer."""
+    """The answer to an inference request, and the times of its items' answers."""
 
     model: str
     version: str
@@ -59,9 +59,9 @@ class InferResponse:
     answered: list[tuple[Request, Outcome, float]]
 
     def sent(self, sent_s: float) -> None:
-        """Count the answer, whose last byte was written at `sent_s`.
+        """Count the answer in the metrics, after its last byte was written at `sent_s`.
 
-        Only the last item counts until the answer is sent; each other item counts until
+        The last item's time ends at `sent_s`. The time of each other item ended when
         its own answer was computed.
         """
         *others, (request, outcome, _) = self.answered
@@ -71,10 +71,10 @@ class InferResponse:
 
 
 class InferenceService:
-    """Answers the requests of both transports; for the event loop only.
+    """Answers the requests of HTTP and gRPC; for the event loop only.
 
     An empty version means any version. Methods with a model raise UnknownModel or
-    NotReady, like `Repository.get`. Without tokens in `access`, nobody may load models.
+    NotReady, like `Repository.get`. If `access` has no tokens, nobody may load models.
     """
 
     def __init__(self, repository: Repository, access: Access) -> None:
@@ -90,11 +90,11 @@ class InferenceService:
         return self.repository.get(model, version or None)
 
     def widest(self, model: str, version: str) -> int:
-        """Return the largest number of values per item in one input of a model."""
+        """Return the largest number of values of an item in one input of a model."""
         return self._items_of(self._served(model, version)).widest
 
     def model_ready(self, model: str, version: str) -> bool:
-        """Return True if a model answers."""
+        """Return True if the model is loaded and can answer."""
         if version:
             try:
                 return self._served(model, version).ready
@@ -103,7 +103,7 @@ class InferenceService:
         return self.repository.state(model).state == "READY"
 
     def model_metadata(self, model: str, version: str) -> ModelMetadata:
-        """Return a model's metadata."""
+        """Return a model's inputs, outputs and properties."""
         served = self._served(model, version)
         items, package = self._items_of(served), served.planner.package
         return ModelMetadata(
@@ -132,7 +132,7 @@ class InferenceService:
         return ModelsStatistics(counted)
 
     def index(self, *, ready_only: bool = False) -> list[ModelIndex]:
-        """Return all models, or only those that are ready."""
+        """Return the state of all models, or only of ready ones if `ready_only`."""
         listed = []
         for name in self.repository.names():
             state = self.repository.state(name)
@@ -143,7 +143,6 @@ class InferenceService:
         return listed
 
     def _version(self, model: str) -> str:
-        """Return the version of a model's index; empty if the model is not ready."""
         if self.repository.state(model).state != "READY":
             return ""
         return self.repository.get(model).version
@@ -151,14 +150,17 @@ class InferenceService:
     def failure(
         self, error: Exception, model: str, arrived_s: float
     ) -> tuple[int, Failure]:
-        """Count a failed request of any `model`; return HTTP's status and body."""
+        """Count a failed request; return the HTTP status and the body of its error.
+
+        `model` may be a name that is not served.
+        """
         known = model in self.repository.names()
         metrics = self.repository.metrics(model) if known else self.repository.no_model
         metrics.failed_s += time.monotonic() - arrived_s
         return metrics.failed(error)
 
     async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
-        """Load a model from its current file; call `refuse_change` before."""
+        """Load a model's current file, after `refuse_change` has allowed it."""
         if any(value is not None for value in parameters.values()):
             raise BadInput(
                 "a model is loaded from the operator's own file: no configuration and "
@@ -169,7 +171,7 @@ class InferenceService:
             self.notify_others()
 
     async def unload(self, model: str) -> None:
-        """Unload a model; call `refuse_change` before."""
+        """Unload a model, after `refuse_change` has allowed it."""
         if self.notify_others is not None:
             raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)
@@ -185,7 +187,7 @@ class InferenceService:
         """Answer all items of a request within one budget.
 
         The caller waits at most `caller_timeout_s` seconds from the arrival. Each
-        `transport`, "http" or "grpc", has its own send times.
+        `transport`, "http" or "grpc", has its own statistics of send times.
         """
         served = self._served(inference.model, inference.version)
         items, translator = self._items_of(served), served.translator
@@ -244,7 +246,7 @@ class InferenceService:
 
 
 def _size(inputs: Sequence[Tensor]) -> int:
-    """Estimate the bytes of all values; beyond `LARGE`, a lower bound suffices."""
+    """Estimate the bytes of all values; above `LARGE`, return a lower bound."""
     size = 8 * sum(len(tensor.values) for tensor in inputs)
     for tensor in inputs if size <= LARGE else ():
         if tensor.datatype == BYTES:
@@ -256,7 +258,7 @@ def _size(inputs: Sequence[Tensor]) -> int:
 def _facts(
     answers: Sequence[Answer], met: bool, shared: dict[str, float]
 ) -> dict[str, Parameter]:
-    """Return the response's parameters: facts about one item, or about all items."""
+    """Return the response's parameters, for a single item or for all items together."""
     facts: dict[str, Any]
     if len(answers) > 1:
         facts = {"budget_met": met, **shared}
@@ -277,7 +279,7 @@ def _facts(
 
 
 def _gaps(answers: Sequence[Answer]) -> dict[str, Parameter]:
-    """Return the unknown columns of all answers, and the most missing in one."""
+    """Return the names of unknown columns, and the largest number of missing ones."""
     told: dict[str, Parameter] = {}
     unknown = dict.fromkeys(name for a in answers for name in a.unknown or ())
     if unknown:

@@ -31,9 +31,9 @@ Record = dict[str, Any]
 
 
 class Requested(NamedTuple):
-    """An output that the request asks for.
+    """An output tensor that the request asks for.
 
-    If `classes` is above 0, only that many best classes are returned, as strings.
+    If `classes` is above 0, the output holds only that many best classes, as strings.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Requested(NamedTuple):
 
 
 class Items:
-    """The input and output tensors of an index.
+    """Converts between the tensors of requests and responses, and items and answers.
 
     `inputs` and `outputs` are the metadata: names, datatypes and shapes. `widest` is
-    the largest number of values per item in one input.
+    the largest number of values that an item has in one input.
     """
 
     def __init__(self, package: Package) -> None:
@@ -83,7 +83,10 @@ class Items:
         self._datatypes = {facts.name: facts.datatype for facts in self.outputs}
 
     def read(self, inputs: Sequence[Tensor]) -> list[PredictRequest]:
-        """Return one request per item, without terms."""
+        """Return one prediction request for each item in the input tensors.
+
+        The requests have no budget or other terms yet.
+        """
         names = [tensor.name for tensor in inputs]
         if len(set(names)) < len(names):
             raise BadInput("an input is given twice")
@@ -102,7 +105,7 @@ class Items:
         ]
 
     def check(self, outputs: Sequence[Requested]) -> None:
-        """Raise BadInput if an output is unknown, repeated, or cannot have classes."""
+        """Raise BadInput if an output is unknown, repeated, or cannot hold classes."""
         names = [output.name for output in outputs]
         for name in names:
             if name not in self._datatypes:
@@ -123,11 +126,11 @@ class Items:
     def write(
         self, answers: Sequence[Answer], met: bool, outputs: Sequence[Requested]
     ) -> list[Tensor]:
-        """Return the requested tensors.
+        """Return the requested output tensors.
 
-        By default these are label and scores or, for numbers, value and interval. If
-        `asks_scores` is True, answers need scores. `met` is True if all answers met
-        their budget.
+        If `outputs` is empty, they are label and scores or, for numbers, value and
+        interval. If `asks_scores` returns True, each answer must have scores. `met` is
+        True if all answers met their budget.
         """
         wanted = outputs or self._default
         return [self._output(answers, met, output) for output in wanted]
@@ -153,7 +156,7 @@ class Items:
         return Tensor(name, self._datatypes[name], (len(answers),), values)
 
     def _scores(self, answers: Sequence[Answer], classes: int) -> Tensor:
-        """Return scores in the order of labels; 0 for classes that a model lacks."""
+        """Return scores in the order of labels; a class unknown to a model scores 0."""
         rows = [
             [_scores(answer).get(label, 0.0) for label in self._labels]
             for answer in answers
@@ -191,7 +194,7 @@ class Items:
         ]
 
     def _is_whole(self, names: Sequence[str], own: str) -> bool:
-        """Return True if one input holds whole items, named `own` or by default."""
+        """Return True if the only input is named `own` or has a default name."""
         if len(names) != 1 or names[0] in self._columns.names:
             return False
         # an index that reads any column may have a column with a default name
@@ -199,7 +202,6 @@ class Items:
         return names[0] == own or (knows and bool(_NAMELESS.fullmatch(names[0])))
 
     def _rows_of(self, tensor: Tensor) -> list[Record]:
-        """Return one record per row of a matrix of numbers."""
         names = self._columns.names
         if not names:
             raise BadInput(
@@ -223,7 +225,7 @@ def _scores(answer: Answer) -> dict[str, float]:
 
 
 def _one_each(tensor: Tensor) -> Sequence[Any]:
-    """Return the values of a tensor of shape [N] or [N, 1]."""
+    """Return the values of a tensor, whose shape must be [N] or [N, 1]."""
     if len(tensor.shape) > 2 or tensor.shape[1:] not in ((), (1,)):
         raise BadInput(
             f"input {tensor.name[:80]!r} has shape {list(tensor.shape)}; [-1] or "
@@ -250,7 +252,7 @@ def _text(element: str | bytes | None, i: int) -> str:
 
 
 def _image(element: str | bytes | None, i: int) -> bytes:
-    """Return the bytes of an image; strings from JSON are base64."""
+    """Return the bytes of image `i`; a string from JSON is decoded as base64."""
     if isinstance(element, bytes):
         return element
     if element is None:

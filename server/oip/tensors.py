@@ -1,7 +1,7 @@
 """Tensors of the Open Inference Protocol: checked, read and written.
 
 A tensor that contradicts its shape or datatype raises BadInput. Shapes are compared
-with the received data; they never decide how much memory is allocated.
+with the received data, and never decide how much memory is allocated.
 """
 
 import itertools
@@ -66,7 +66,7 @@ class Tensor(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """The description of an input tensor, checked before its data is read."""
+    """The name, datatype and shape of an input tensor whose data is not read yet."""
 
     # `name`, `datatype`, `shape`: as in `Tensor`
     name: str
@@ -76,7 +76,7 @@ class Declared(NamedTuple):
 
     @classmethod
     def read(cls, name: str, datatype: str, shape: Iterable[int]) -> "Declared":
-        """Check the datatype, the number of axes, and the number of values."""
+        """Check the datatype, the number of axes and the number of values."""
         lengths = tuple(itertools.islice(shape, MAX_AXES + 1))
         declared = cls(name, datatype, lengths, math.prod(lengths))
         if datatype != BYTES and datatype not in DTYPES:
@@ -103,11 +103,11 @@ class Declared(NamedTuple):
         return declared
 
     def wrong(self, said: str) -> BadInput:
-        """Return an error about this input."""
+        """Return an error whose message names this input and says `said`."""
         return BadInput(f"input {self.name[:80]!r}: {said}")
 
     def from_raw(self, raw: bytes | memoryview) -> Tensor:
-        """Read binary values; elements of BYTES follow their lengths in 4 bytes."""
+        """Read binary values; for BYTES, each element follows its length in 4 bytes."""
         if self.datatype == BYTES:
             return self._tensor(self._elements(raw))
         dtype = np.dtype(DTYPES[self.datatype])
@@ -127,13 +127,13 @@ class Declared(NamedTuple):
         return self._tensor(read)
 
     def from_json(self, data: Any) -> Tensor:
-        """Read decoded JSON, either flat or nested like the shape."""
+        """Read data from decoded JSON; lists may be flat, or nested like the shape."""
         if not isinstance(data, list):
             raise self.wrong("'data' must be an array")
         return self.from_values(self._flatten(data))
 
     def from_raw_json(self, raw: Raw) -> Tensor:
-        """Decode JSON in pieces, so that other threads can run in between."""
+        """Decode JSON data piece by piece, so that other threads can run in between."""
         data = bytes(raw).strip()
         if data[:1] != b"[":
             raise self.wrong("'data' must be an array")
@@ -191,7 +191,7 @@ class Declared(NamedTuple):
         return elements
 
     def _flatten(self, data: list[Any]) -> list[Any]:
-        """Flatten nested lists; each level must have the length of its axis."""
+        """Flatten nested lists; raise BadInput if they contradict the shape."""
         if data and isinstance(data[0], list) and len(data) != self.shape[0]:
             raise self._mismatch(len(data))
         for length in self.shape[1:]:
@@ -261,7 +261,7 @@ class Declared(NamedTuple):
 
 
 def _pieces(row: bytes) -> Iterator[bytes]:
-    """Yield pieces of an array of numbers, each an array."""
+    """Split a JSON array of numbers; yield each piece as a JSON array."""
     start, last = 1, len(row) - 1
     while (end := row.find(b",", start + PIECE, last)) >= 0:
         yield b"[%b]" % row[start:end]
@@ -276,7 +276,10 @@ _decode_values = msgspec.json.Decoder(list[bool | int | float | None]).decode
 
 
 def to_raw(tensor: Tensor) -> bytes:
-    """Return values as `Declared.from_raw` reads them; BYTES must be strings."""
+    """Return the binary form of a tensor's values, which `Declared.from_raw` reads.
+
+    The values of BYTES must be strings.
+    """
     if tensor.datatype != BYTES:
         return np.array(tensor.values, DTYPES[tensor.datatype]).tobytes()
     parts: list[bytes] = []
@@ -286,5 +289,5 @@ def to_raw(tensor: Tensor) -> bytes:
 
 
 def elements_of(tensor: Tensor) -> list[bytes]:
-    """Return the encoded strings of a BYTES tensor."""
+    """Return the elements of a BYTES tensor, encoded as UTF-8."""
     return [str(value).encode() for value in tensor.values]

@@ -1,1 +1,1 @@
-"""The server's process: sockets, signals, workers, watched files and logs."""
+"""The server's process: sockets, signals, workers, log and watched files."""

@@ -1,4 +1,4 @@
-"""Watching index files, to notice when one is replaced."""
+"""Watching of index files, to notice when a file is replaced."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,12 +9,12 @@ _Stamp = tuple[int, int, int]
 
 
 class Watch:
-    """Compares files with their state at the poll before.
+    """Reports files that changed, by comparing their state at successive polls.
 
-    A file counts as changed when its inode, size or time of change differs from the
-    last reported ones, and was the same at two polls: a file that is still being
-    written is not reported. A missing file is not reported until it is there again.
-    The state of the files when the watch is made counts as reported.
+    A change is reported after a file's inode, size or time of change differs from the
+    last report and was the same at two polls. So a file that is still being written is
+    not reported. A missing file is only reported after it exists again. The state at
+    the creation of the object counts as the first report.
     """
 
     def __init__(self, paths: Mapping[str, Path]) -> None:
@@ -23,7 +23,7 @@ class Watch:
         self._seen = dict(self._reported)
 
     def poll(self) -> list[str]:
-        """Return the names of files that have changed; each change is reported once."""
+        """Return the names of files that changed; each change is returned once."""
         changed = []
         for name, path in self._paths.items():
             stamp = _stamp(path)

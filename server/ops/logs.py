@@ -17,7 +17,7 @@ _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message
 
 
 class JsonLogFormatter(logging.Formatter):
-    """Formats records as JSON: time (UTC), level, message, extras and traceback."""
+    """Formats log records as JSON: time (UTC), level, message, extras, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one record as a line of JSON."""
@@ -41,8 +41,8 @@ class JsonLogFormatter(logging.Formatter):
 def set_up_logs(log_format: str) -> None:
     """Set up logging to standard error, in place of any earlier setup.
 
-    Text has warnings, errors and reloads. JSON has the start and the stop as well,
-    which a person at a terminal sees anyway. Any other format raises BadInput.
+    The text log has warnings, errors and reloads. The JSON log also has the start and
+    the stop of the server. BadInput is raised for any other format.
     """
     if log_format not in get_args(LogFormat):
         raise BadInput(f"--log-format {log_format}: text or json is needed")

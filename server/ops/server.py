@@ -1,4 +1,4 @@
-"""A server at one address, from its listening socket until a signal stops it."""
+"""A server process at one address, from its socket to its end by a signal."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ lifecycle = logging.getLogger("polydom.life")
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Options of a server's process; they do not affect answers."""
+    """Options of a server's process that do not affect answers."""
 
     # Watch over index files, to reload replaced ones; None for no watch
     watch: Watch | None = None
@@ -55,7 +55,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return `port`, or for 0 any free port; raise BadInput if it is in use."""
+    """Return `port`, or a free port for 0; raise BadInput if the port is in use."""
     with listen(host, port) as probe:
         found: int = probe.getsockname()[1]
         return found
@@ -70,11 +70,11 @@ def run(
 
 
 class ReloadingServer(uvicorn.Server):
-    """Uvicorn's server that also reloads: on SIGHUP, and when a file was replaced.
+    """Uvicorn's server, extended: it reloads on SIGHUP and when a file is replaced.
 
-    A certificate or key that cannot be used raises BadInput. Functions in `beside`
-    return a context that is open while the server serves; `when_started` is called when
-    the server takes connections and handles signals.
+    BadInput is raised for a certificate or key that cannot be used. Each function in
+    `beside` returns a context that is open while the server serves. `when_started` is
+    called when the server accepts connections and handles signals.
     """
 
     def __init__(self, app: FastAPI, options: ServeOptions) -> None:
@@ -120,7 +120,7 @@ class ReloadingServer(uvicorn.Server):
         signal.signal(signal.SIGTERM, before)
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve with signal handlers, watched files, and the contexts of `beside`."""
+        """Serve, with signal handlers, watched files and the contexts of `beside`."""
         async with contextlib.AsyncExitStack() as stack:
             loop = self._loop = asyncio.get_running_loop()
             if hasattr(signal, "SIGHUP"):  # missing on Windows
@@ -146,11 +146,11 @@ class ReloadingServer(uvicorn.Server):
             lifecycle.info("stopped", extra={"event": "stop"})
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take connections and to handle signals.
+        """Begin to accept connections and to handle signals.
 
-        The event loop accepts one connection a turn from every listening socket. Long
-        turns would leave connections in the kernel, so each socket is listed several
-        times.
+        In each turn, the event loop accepts one connection from each listed socket. If
+        turns were long, connections would wait in the kernel. So each socket is listed
+        several times.
         """
         for given in sockets or ():
             # copies share this mode, and accepting must not block
@@ -168,7 +168,10 @@ class ReloadingServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Say "not ready" for `leave_s`, then stop; on a second, stop at once."""
+        """Report "not ready" for `leave_s` seconds, then stop.
+
+        A second signal stops the server at once.
+        """
         self.repository.leaving = True
         stop = partial(super().handle_exit, sig, frame)
         if self._stopping or not self.options.leave_s:
@@ -179,7 +182,10 @@ class ReloadingServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(later)
 
     async def reload(self, names: Iterable[str | None]) -> None:
-        """Load some models' files again; the repository logs and counts errors."""
+        """Load the files of the named models again; None means all models.
+
+        The repository logs and counts errors.
+        """
         for name in names:
             with contextlib.suppress(ReloadFailed):
                 await self.repository.reload(name)

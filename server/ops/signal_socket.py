@@ -1,4 +1,4 @@
-"""Signals that are kept until the process asks for them, and signals to ignore."""
+"""Signals that are collected until the process asks for them, and ignored signals."""
 
 import contextlib
 import re
@@ -14,9 +14,9 @@ _STRAYS = re.compile("SIG(USR[12]|ALRM|VTALRM|PROF|IO|POLL|PWR|STKFLT|RTM(IN|AX)
 
 
 class SignalSocket:
-    """A context that collects signals while it is open, each number once.
+    """A context that collects signals while it is open, each signal number once.
 
-    A handler only notes its signal's number, so signals do not interrupt work.
+    A handler only records its signal's number, so signals do not interrupt work.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -49,9 +49,9 @@ class SignalSocket:
     def run_interruptible(
         self, names: Iterable[str], work: Callable[[], object]
     ) -> None:
-        """Call `work`, but note these signals, and abort it at the first.
+        """Call `work`; the first of the named signals aborts it, and is collected.
 
-        A second one of these signals is noted, too, but does not interrupt anything.
+        Later signals are collected, but interrupt nothing.
         """
         stops, working = signals_of(names), [True]
 
@@ -72,12 +72,11 @@ class SignalSocket:
             signal.signal(number, self._hear)
 
     def leave_to_parent(self) -> None:
-        """Stop handling signals, in a process that was forked while this was open."""
+        """Stop handling signals; for a process forked while this context was open."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def _hear(self, number: int, _: object) -> None:
-        """Note a signal's number; a full socket also wakes up `wait`."""
         self._heard.add(number)
 
 
@@ -88,8 +87,8 @@ class _GiveUp(BaseException):
 def survive_strays() -> None:
     """Install handlers that do nothing for signals that would end the process.
 
-    Handlers that are already set stay. A handler, unlike SIG_IGN, is not inherited: a
-    program that this process starts has the default action again.
+    Handlers that are already set remain. A program that this process starts has the
+    default action again, because handlers, unlike SIG_IGN, are not inherited.
     """
     named = {number for number in signal.Signals if _STRAYS.fullmatch(number.name)}
     if hasattr(signal, "SIGRTMIN"):  # the signals between these two have no names
@@ -100,5 +99,5 @@ def survive_strays() -> None:
 
 
 def signals_of(names: Iterable[str]) -> set[signal.Signals]:
-    """Return the signals with these names."""
+    """Return the signals with the given names, such as "SIGTERM"."""
     return {getattr(signal, name) for name in names}

@@ -1,7 +1,7 @@
-"""Several worker processes at one socket, and their parent, which replaces them.
+"""Several worker processes at one socket, and the parent that replaces them.
 
-The parent imports, loads and runs everything before it forks the workers. So all of
-them share its memory pages, and a worker needs memory only for pages that it writes to.
+The parent imports, loads and runs all code before it forks the workers. So they share
+its memory pages, and a worker needs memory only for pages that it writes to.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ def run_workers(
 ) -> None:
     """Serve with `count` processes until a signal stops all; SIGHUP reloads all files.
 
-    A single process has no parent, so nothing replaces it if it dies.
+    If `count` is 1, there is no parent, so nothing replaces the process if it dies.
     """
     if count == 1:
         run(app, listener, options)
@@ -62,9 +62,9 @@ def run_workers(
 class Workers:
     """Forks workers, passes signals on to them, and replaces workers that end.
 
-    Before a reload, a *trial* opens the files and runs everything: a process forked for
-    that alone. If the trial dies or does not end, no other process opens the files.
-    Only this parent watches the files.
+    Before a reload, a separate process, the *trial*, opens the files and runs all code.
+    If the trial dies or hangs, no other process opens the files. Only this parent
+    watches the files.
     """
 
     def __init__(
@@ -126,7 +126,6 @@ class Workers:
         return not self._numbers and self._trial is None
 
     def _handle_signals(self, told: set[int]) -> None:
-        """Stop the workers, or note that a reload is wanted."""
         if told & signals_of(STOPS):
             self._stopping_s = self._stopping_s or time.monotonic()
             self._signal_workers(signal.SIGTERM)
@@ -142,7 +141,7 @@ class Workers:
                 os.kill(process, number)
 
     def _try_files(self) -> None:
-        """Begin a trial if a reload is wanted, or kill a trial that hangs."""
+        """Start a trial if a reload is due, or kill a trial that hangs."""
         if self._trial is not None:
             if time.monotonic() - self._trial[1] > TRIAL_S:
                 self._end_trial()
@@ -175,13 +174,13 @@ class Workers:
             self._signal_workers(getattr(signal, _TRIAL_FAILED))
 
     def _load(self) -> None:
-        """Load the files in this process, too, from which later workers are forked."""
+        """Load the files in this process, too, because it forks later workers."""
         self._server.repository.reopen()
         gc.collect()
         gc.freeze()
 
     def _reap(self) -> None:
-        """Forget ended workers, reap orphans, and handle the end of a trial."""
+        """Remove ended workers from the list, and handle the end of a trial."""
         while self._numbers or self._trial is not None:
             process, status = os.waitpid(-1, os.WNOHANG)
             if not process:
@@ -206,7 +205,10 @@ class Workers:
                 self._numbers[process] = number
 
     def _fork(self, what: str, become: Callable[[], object]) -> int:
-        """Fork a process that calls `become`; signals to it wait until it is ready."""
+        """Fork a process that calls `become`; return its id.
+
+        Signals to the new process are held back until it calls `_hear_signals`.
+        """
         signal.pthread_sigmask(signal.SIG_BLOCK, _blocked())
         process = os.fork()
         if process:
@@ -260,7 +262,7 @@ class Workers:
 
     @contextlib.asynccontextmanager
     async def _while_parent_lives(self, server: ReloadingServer) -> AsyncIterator[None]:
-        """Stop this worker if its parent dies, because nobody else would stop it."""
+        """Stop this worker if its parent dies, as no other process would stop it."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -275,7 +277,7 @@ class Workers:
 
 @contextlib.asynccontextmanager
 async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
-    """Count a failed reload when the parent says that a trial failed."""
+    """Count a failed reload each time the parent signals that a trial failed."""
     loop, number = asyncio.get_running_loop(), getattr(signal, _TRIAL_FAILED)
     loop.add_signal_handler(number, server.repository.count_failed)
     yield
@@ -290,10 +292,10 @@ def _stop_as_others_do() -> None:
 
 
 def _blocked() -> set[signal.Signals]:
-    """Return the signals that are held for a forked process until it is ready."""
+    """Return the signals that are held back from a forked process at first."""
     return signals_of((*_TOLD, _TRIAL_FAILED))
 
 
 def _hear_signals() -> None:
-    """Deliver the signals that were held since the fork, and all later ones."""
+    """Deliver the signals that were held back since the fork, and all later signals."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _blocked())

@@ -1,1 +1,1 @@
-"""Web pages: live charts of a server, reports, and the API's documentation."""
+"""Web pages: live charts of a server, reports, and the documentation of the API."""

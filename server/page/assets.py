@@ -1,4 +1,4 @@
-"""Files of the web pages: each is read once, and served under a hash of its content.
+"""Files of the web pages, served at paths that contain a hash of their content.
 
 A page loads nothing from other servers. It contains no data: its scripts request the
 data from this server, with a token if the server needs one.
@@ -30,10 +30,10 @@ _IMPORT = re.compile(r'^import\s[^;]*?from "\./([\w/.]+)";\n', re.MULTILINE)
 
 
 class Assets:
-    """The pages, and their scripts and styles.
+    """The web pages, and the scripts and styles that they load.
 
-    The server names these files by a hash of their content, so that a browser may keep
-    them for ever.
+    The path of scripts and styles contains a hash of their content, so that a browser
+    may cache them without a time limit.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Assets:
         self.folder = f"page/{digest.hexdigest()[:16]}"
 
     def page(self, name: str) -> bytes:
-        """Return a page such as `index.html`, with the paths of its files filled in."""
+        """Return a page such as `index.html`, with the paths of its other files."""
         return fill(name, assets=self.folder).encode()
 
 
@@ -55,7 +55,7 @@ def _read_files() -> Iterator[tuple[str, bytes]]:
 
 
 def fill(name: str, **contents: str) -> str:
-    """Return a page with its sections and with `contents` in place of the braces."""
+    """Return the page `name`, with its sections and `contents` in its placeholders."""
     known = contents | {
         one: (STATIC / f"{one}.html").read_text("utf-8") for one in SECTIONS
     }
@@ -63,10 +63,10 @@ def fill(name: str, **contents: str) -> str:
 
 
 def join_modules(name: str) -> str:
-    """Join a module and all modules that it imports to one script, in order.
+    """Return one script that contains a module and all modules that it imports.
 
     Every import must be a statement `import ... from "./other.js";` at the beginning of
-    a line, without new names, and no two modules may define the same name.
+    a line, without new names. No two modules may define the same name.
     """
     joined: dict[str, str] = {}
 

@@ -20,7 +20,11 @@ STYLES = ("uplot/uPlot.min.css", "style.css")
 
 
 def refuse_report(path: Path) -> None:
-    """Raise BadInput if a file cannot be written, or is not an earlier report."""
+    """Raise BadInput if a report cannot be written to `path`.
+
+    This is so if the folder cannot be written to, or if `path` is another file than a
+    report.
+    """
     refuse_output(path, "a report", _is_own, example="report.html", option="--html")
 
 
@@ -29,10 +33,10 @@ def _is_own(path: Path) -> bool:
 
 
 def write_report(path: Path, name: str, title: str, facts: Any) -> None:
-    """Write a report to a file that appears only when complete.
+    """Write a report to a file, which appears only when it is complete.
 
     `name` is the name of the report's body and script: `index_report` or
-    `evaluation_report`. `title` has names of files in the form of `readable`.
+    `evaluation_report`. Names of files in `title` must be in the form of `readable`.
     """
     text = make_report(name, title, facts)
     with replace_when_done(path) as file:
@@ -40,7 +44,7 @@ def write_report(path: Path, name: str, title: str, facts: Any) -> None:
 
 
 def make_report(name: str, title: str, facts: Any) -> str:
-    """Return the report as HTML; arguments as for `write_report`."""
+    """Return a report as HTML; the parameters are the same as for `write_report`."""
     style = "\n".join(_read(one) for one in STYLES)
     charts, script = _read(CHARTS), join_modules(f"{name}.js")
     data = msgspec.json.encode(facts).decode().replace("<", "\\u003c")

@@ -1,4 +1,4 @@
-"""Routes of the pages `/` and `/docs` and of their files; they need no token."""
+"""Routes of the pages `/` and `/docs` and of their files; no token is needed."""
 
 import gzip
 from functools import cache
@@ -23,7 +23,7 @@ _KEEP = (b"cache-control", b"public, max-age=31536000, immutable")
 
 
 def page_routes(*, with_page: bool) -> list[Route]:
-    """Return the routes of `/docs` and, if wanted, of `/`."""
+    """Return the routes of `/docs` and, if `with_page`, of `/`."""
     assets = Assets()
     pages = {DOCS: "docs.html"} | ({PAGE: "index.html"} if with_page else {})
     return [
