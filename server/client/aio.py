@@ -228,7 +228,7 @@ class StreamConnection:
             await self._writer.drain()
 
     async def receive(self, end_s: float) -> bytes:
-        """Return the next bytes; b"" after the server has closed the connection."""
+        """Return the next bytes that arrive; b"" after the server has closed."""
         async with asyncio.timeout(end_s - time.monotonic()):
             return await self._reader.read(READ_BYTES)
 

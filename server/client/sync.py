@@ -202,7 +202,7 @@ class SocketConnection(StreamConnection):
         self._socket.sendall(data)
 
     async def receive(self, end_s: float) -> bytes:
-        """Return the next bytes; b"" after the server has closed the connection."""
+        """Return the next bytes that arrive; b"" after the server has closed."""
         self._socket.settimeout(_left_s(end_s))
         return self._socket.recv(READ_BYTES)
 

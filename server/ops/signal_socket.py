@@ -40,7 +40,7 @@ class SignalSocket:
         self._wake.close()
 
     def wait(self, seconds: float) -> set[int]:
-        """Wait for a signal, `seconds` at most; return the collected numbers."""
+        """Wait up to `seconds` for a signal; return the numbers that were collected."""
         if select.select([self._told], [], [], seconds)[0]:
             self._told.recv(4096)
         heard, self._heard = self._heard, set()

@@ -154,7 +154,7 @@ class Workers:
             os.kill(self._trial[0], signal.SIGKILL)
 
     def _handle_trial(self, status: int) -> None:
-        """If the trial ended well, tell all workers to load the files."""
+        """If the trial succeeded, make all workers load the files."""
         code = os.waitstatus_to_exitcode(status)
         if self._stopping_s is not None:
             return
@@ -227,7 +227,7 @@ class Workers:
             os._exit(code)
 
     def _become_trial(self) -> None:
-        """Open every file and run everything; later the workers report any error."""
+        """Open every file and run all code; ignore errors, as workers report them."""
         # if memory runs out, the kernel should kill the trial, not the parent
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
