@@ -13,9 +13,9 @@ LONGEST_MESSAGE = 1000
 class PolydomError(Exception):
     """Base of every error a caller may want to catch.
 
-    `code` is stable and goes over the wire; the message is for people and may change.
-    Whatever text of a file or a request got into it, it is one line of printable
-    characters, at most `LONGEST_MESSAGE` long.
+    `code` is stable and part of responses; the message is for people and may change.
+    The message is always one line of printable characters, at most `LONGEST_MESSAGE`
+    long, even if it quotes a file or a request.
     """
 
     code = "polydom_error"
@@ -41,7 +41,9 @@ def without_frames(error: AnyError) -> AnyError:
 
 
 def printable(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    """Escape characters that a terminal would obey; cut the middle of a long text out.
+    """Escape control characters, and shorten a text that is longer than `longest`.
+
+    A shortened text lacks its middle.
 
     Examples
     --------
@@ -77,7 +79,7 @@ class BadProject(PolydomError):
 
 
 class BadInput(PolydomError, ValueError):
-    """An argument, or part of a request, is not as its documentation states."""
+    """An argument, or part of a request, does not match its documentation."""
 
     code = "bad_input"
 
@@ -95,7 +97,7 @@ class BadRow(BadInput):
 
 
 class AllAlike(BadInput):
-    """All rows to fit on get the same decision, so there is nothing to fit."""
+    """Nothing can be fitted, because all given rows get the same decision."""
 
 
 class BadModel(PolydomError):
@@ -140,7 +142,7 @@ class BadWorker(PolydomError):
 
 
 class Unfinished(PolydomError):
-    """Another machine must do part of a build; the work done here is kept."""
+    """Another machine must finish the build; work that is done stays on disk."""
 
     code = "unfinished"
 

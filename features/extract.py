@@ -1,8 +1,8 @@
 """Computing features of an item, one at a time, each step at most once.
 
-An `Extractor` is made once and shared; an `Extraction` belongs to one item and one
-thread. A request waits for `Extraction.compute`, so `Extractor` decides beforehand all
-that does not depend on the item.
+An `Extractor` is made once and shared. An `Extraction` belongs to one item and one
+thread. Requests wait for `Extraction.compute`, so `Extractor` prepares everything that
+does not depend on the item.
 """
 
 from collections import Counter
@@ -24,16 +24,18 @@ MISSING = object()
 
 
 class StepCall(NamedTuple):
-    """A step, with the positions of its inputs among an item's results."""
+    """A step's function, and the positions of its arguments in an item's results."""
 
     function: Function
     sources: tuple[int, ...]
 
 
 class FeatureCall(NamedTuple):
-    """A feature, with the positions of its steps, its inputs and its columns.
+    """A feature's function, its arguments' positions, and its columns in the full row.
 
-    `test` maps column values to bytes, one per column; `failed` marks a bad value.
+    `steps` are the positions of the steps that must run first. `test` maps the values
+    of the columns to bytes, one for each column; the byte `failed` marks an invalid
+    value.
     """
 
     steps: tuple[int, ...]
@@ -48,15 +50,16 @@ class FeatureCall(NamedTuple):
 class Extractor:
     """Features that are computed together; immutable, safe to share between threads.
 
-    Features, at least one, are for one kind of items and have different names. `widths`
-    has the number of columns of each feature, as `probe` found it during the build.
+    There is at least one feature. All features are for one kind of items and have
+    different names. `widths` has the number of columns of each feature, as `probe`
+    found it during the build.
 
     Attributes
     ----------
     width : int
-        Number of columns of a full row, which has a place for each feature.
+        Number of columns of a full row, which has the columns of all features.
     steps : tuple of s Step
-        All steps that the features need, each step behind those that it needs itself.
+        All steps that the features need, each step after the steps that it needs.
     needs : tuple of m tuples of int
         Ascending positions in `steps` of all steps that each feature needs.
     whole : bool
@@ -120,19 +123,22 @@ class Extractor:
         )
 
     def columns(self, position: int) -> slice:
-        """Return the place of a feature's columns in the full row."""
+        """Return the slice of the full row that holds the columns of a feature."""
         start = sum(self.widths[:position])
         return slice(start, start + self.widths[position])
 
     def columns_of(self, mask: int) -> NDArray[np.int32]:
-        """Return the ascending positions of a feature set's columns in the full row."""
+        """Return the ascending positions of a feature set's columns in the full row.
+
+        `mask` has a bit for each feature of the set.
+        """
         chosen = [mask >> position & 1 for position in range(len(self.features))]
         return np.flatnonzero(np.repeat(chosen, self.widths)).astype(np.int32)
 
     def begin(self, item: Item, row: Row, where: str = "the item") -> "Extraction":
-        """Start on an item, without computing anything yet.
+        """Return an `Extraction` of an item, with nothing computed yet.
 
-        `row`, (width,) float32, receives the columns of each feature that is computed;
+        `row`, (width,) float32, receives the columns of each feature that is computed.
         `where` names the item in messages.
         """
         if item.kind != self.kind:
@@ -144,7 +150,7 @@ class Extractor:
         return Extraction(self, payload, row, where)
 
     def extract(self, item: Item, where: str = "the item") -> Row:
-        """Compute every feature of an item: the full row, (width,) float32."""
+        """Compute every feature of an item; return the full row, (width,) float32."""
         row = np.empty(self.width, FLOAT32)
         extraction = self.begin(item, row, where)
         for position in range(len(self.features)):
@@ -152,7 +158,10 @@ class Extractor:
         return row
 
     def read(self, item: Item) -> Item:
-        """Read a record if all features are columns; return other items as given."""
+        """Read a record's columns into a full row if all features are columns.
+
+        The result is an item with that row. Every other item is returned unchanged.
+        """
         if not self.whole or isinstance(item.payload, ReadRecord):
             return item
         return replace(item, payload=ReadRecord(self.extract(item)))
@@ -160,8 +169,8 @@ class Extractor:
     def check(self, item: Item, where: str = "the item") -> None:
         """Compute an item twice, in opposite orders; BadFeature if a column differs.
 
-        If a column differs, a feature is not deterministic, or changed the result of a
-        step that others need.
+        A difference means that a feature is not deterministic, or that it changed the
+        result of a step that other features need.
         """
         first = self.extract(item, where)
         second = np.empty_like(first)
@@ -201,12 +210,12 @@ class Extraction:
         self._results.append(payload)
 
     def compute(self, position: int) -> None:
-        """Compute a feature, and its steps that are not computed yet, into the row.
+        """Compute a feature into the row, with all steps that have no result yet.
 
-        BadFeature is raised if the feature or a step raises, or if the result is not a
-        one-dimensional array of as many finite numbers as the feature is wide; the
-        row's columns are undefined then. A record's columns may hold NaN. A step that
-        cannot use the item raises BadItem.
+        Raises BadFeature if the feature or a step raises, or if the result is not
+        one-dimensional, has another length than the feature's width, or holds a number
+        that is not finite. The row's columns of the feature are undefined then. Columns
+        of a record may hold NaN. If a step cannot use the item, BadItem is raised.
         """
         values = self.values(position)
         _, _, _, columns, width, test, failed = self._calls[position]
@@ -253,7 +262,10 @@ class Extraction:
         return checked
 
     def compute_step(self, position: int) -> None:
-        """Compute a step, even if it was computed before, from computed needs."""
+        """Run a step on the results of its needs, which must have been computed before.
+
+        The step runs even if it has a result.
+        """
         function, sources = self._extractor.step_calls[position]
         results = self._results
         try:
@@ -273,7 +285,7 @@ class Extraction:
 
 
 class Extracted(Extraction):
-    """Features of a record that was read into its row at once; all are computed."""
+    """A record whose features were all read into its row before."""
 
     __slots__ = ()
 
@@ -285,7 +297,7 @@ class Extracted(Extraction):
 
 
 def as_float32(values: object) -> Row:
-    """Make a float32 array of a feature's result; too large numbers become infinite."""
+    """Convert a feature's result to float32; numbers too large become infinite."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"an array of {array.dtype} came; numbers are needed")

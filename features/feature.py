@@ -92,13 +92,14 @@ def step(
     Parameters
     ----------
     kind
-        Kind of the items that the step prepares; with `needs`, theirs.
+        Kind of the items that the step prepares; by default the kind of `needs`.
     needs
-        Steps whose results the function receives, in order. Without any it receives
-        the item's payload.
+        Steps whose results the function receives, in order. Without needs, the
+        function receives the item's payload.
     version
-        Any text. Change it when the step changes and its code does not show it: when
-        an estimator that it uses is fitted anew, or a file that it reads is another.
+        Any text. Change it if the step's results change but its code does not: for
+        example, if the step uses an estimator that was fitted again, or a file with
+        other content.
 
     Raises
     ------
@@ -199,7 +200,10 @@ def name_of(function: Function) -> str:
 def kind_of(
     where: str, function: Function, kind: Kind | None, needs: Sequence[Step]
 ) -> Kind:
-    """Return the kind of items that a function works on, after checking its needs."""
+    """Return the kind of items that a function works on.
+
+    Raises BadFeature if the kinds of `needs` differ or the arguments do not fit.
+    """
     strangers = [need for need in needs if not isinstance(need, Step)]
     if strangers:
         raise BadFeature(f"{where} needs {strangers[0]!r}, which is no step")

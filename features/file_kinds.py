@@ -1,4 +1,4 @@
-"""The format of a file, told by its first bytes and not by its name."""
+"""The format of a file, recognised by its first bytes and not by its name."""
 
 START = 8192  # bytes of a file that are enough to tell its format
 
@@ -87,7 +87,10 @@ def is_text(start: bytes) -> bool:
 
 
 def cure_for(name: str | None) -> str:
-    """Say how to convert an image in an unread format; return "" for other formats."""
+    """Return advice to convert an image of a format that polydom does not read.
+
+    The result is "" for all other formats.
+    """
     if name not in OTHER_IMAGES:
         return ""
     return f"{name} is not read; save it as {'PNG' if name == 'SVG' else 'JPEG'}"

@@ -56,7 +56,10 @@ def fingerprint(feature: Feature) -> str:
 
 
 def unsteady(one: Feature, other: Feature) -> list[str]:
-    """List the global variables that differ between two loadings of a feature."""
+    """Return the names of global variables that differ between two feature objects.
+
+    Both objects are the same feature, loaded twice.
+    """
     first, second = _Parts(one).variables, _Parts(other).variables
     return [name for name in sorted(first) if first[name] != second.get(name)]
 
@@ -144,7 +147,6 @@ class _Parts:
         return self._code(value) or self._object(value)
 
     def _without_folder(self, text: str) -> str:
-        """Remove the folder of the feature's file from a text."""
         if not self._folder:
             return text
         return text.replace(self._folder + os.sep, "").replace(self._folder, ".")
@@ -156,7 +158,6 @@ class _Parts:
         return f"array({array.dtype.str},{array.shape},{data})"
 
     def _code(self, value: Any) -> str:
-        """Write out a function, class, module or wrapper; empty for other values."""
         if isinstance(value, types.ModuleType):
             return f"module({_first(value.__name__)})"
         if isinstance(value, types.MethodType):
@@ -237,10 +238,10 @@ class _Parts:
         return True
 
     def _variable(self, name: str, value: Any, *, defined: bool) -> None:
-        """Keep the plain data of a global variable.
+        """Note the value of a global variable, if it is plain data.
 
-        A variable with other values is told by the statements of the file. If another
-        cell of a notebook defines it, there are no such statements.
+        Any other value is ignored if the file has statements that define the variable
+        (`defined`), since the statements are hashed. Without them _Untold is raised.
         """
         if defined and callable(value):
             return
@@ -251,7 +252,7 @@ class _Parts:
                 raise _Untold(f"the variable {name}, which holds {error}") from None
 
     def _take(self, syntax: Syntax, first: Statement, *, ours: bool) -> set[str]:
-        """Add a statement and all statements that it needs; return the names inside."""
+        """Add a statement and all statements that it needs; return the used names."""
         names: set[str] = set()
         stars = syntax.binding.get("*", ())
         left = [first, *(syntax.statements[place] for place in stars)]
@@ -293,7 +294,10 @@ def _closure(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _first(module: Any) -> str:
-    """Return the top-level package of a module: libraries move their inner modules."""
+    """Return the top-level package of a module.
+
+    Inner modules do not count, since libraries move them between versions.
+    """
     return module.partition(".")[0] if isinstance(module, str) else "builtins"
 
 

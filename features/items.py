@@ -50,7 +50,7 @@ class ReadRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """Columns of a record without a usable value, and the features that need them."""
+    """A record's columns without a usable value, and the features that need them."""
 
     # Names of the columns with a value that no training item had
     unknown: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Gaps(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One thing to classify. The functions below make items and check them."""
+    """One thing to classify; `make_item` checks items and makes them."""
 
     kind: Kind
     # Encoded image, text or record: the argument of features without needs
@@ -78,7 +78,7 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def withheld(self) -> int:
-        """Bit mask of the features that cannot be computed of the item."""
+        """Bit mask of the features that cannot be computed for the item."""
         return 0 if self.gaps is None else self.gaps.withheld
 
 
@@ -91,9 +91,9 @@ def make_item(
 ) -> Item:
     """Make an item of bytes (an image), a string (a text) or a mapping (a record).
 
-    An item is returned, with the size as `pair` says: True if the size of an image or a
-    text is two numbers. BadItem if the item is of another kind than `kind`, where one
-    is given, or takes more than `max_decoded` bytes as a decoded image.
+    `content` may also be an item. If `pair` is True, the size of an image or a text is
+    two numbers, and otherwise one. Raises BadItem if the item is not of the given
+    `kind`, or if the decoded image takes more than `max_decoded` bytes.
     """
     if isinstance(content, bytes) and kind in ("image", None):
         return image_item(content, max_decoded=max_decoded, pair=pair)
@@ -119,10 +119,10 @@ def image_item(
     """Make an item of an encoded image; only its header is read.
 
     `data` is a JPEG, PNG, GIF, BMP or WebP file; only the first frame of an animation
-    counts. With `pair` the size is (width, height), else their product. BadItem above
-    `max_pixels` pixels, as a small file could ask for much memory: Pillow itself warns
-    above 89 million, and refuses twice as many. BadItem, too, above `max_decoded`
-    bytes, and for more pieces than images have.
+    counts. If `pair` is True, the size is (width, height), and otherwise their product.
+    Raises BadItem if the image has more than `max_pixels` pixels or `max_decoded`
+    decoded bytes, or more pieces than images have. A small file could ask for much
+    memory: Pillow itself warns above 89 million pixels, and refuses twice that number.
     """
     if not isinstance(data, bytes):
         raise BadItem(f"an image must come as bytes, not {type(data).__name__}")
@@ -150,9 +150,9 @@ def image_item(
 def text_item(text: str, *, pair: bool = False) -> Item:
     """Make an item of a text. The size is its characters; 1 for the empty text.
 
-    With `pair` the size is (words, sentences). Words are counted by spaces and line
-    ends, sentences by the marks that end them: to count these takes a fraction of the
-    time that it takes to find words.
+    If `pair` is True, the size is (words, sentences). Words are counted by spaces and
+    line ends, sentences by the marks that end them. This takes a fraction of the time
+    of finding the words.
     """
     if not isinstance(text, str):
         raise BadItem(f"a text must come as str, not {type(text).__name__}")
@@ -167,9 +167,9 @@ def text_item(text: str, *, pair: bool = False) -> Item:
 def record_item(columns: Mapping[str, Value]) -> Item:
     """Make an item of a record: numbers and strings by column name; its size is 1.
 
-    None and NaN mean that a value is missing. NumPy's numbers and strings, as rows of
-    tables hold them, become Python's, decimal numbers floats, and dates texts. BadItem
-    for any other value.
+    None and NaN mean that a value is missing. NumPy's numbers and strings are converted
+    to Python's, decimal numbers to floats, and dates to texts. Raises BadItem for any
+    other value.
     """
     if not isinstance(columns, Mapping):
         raise BadItem(f"a record must come as a mapping, not {type(columns).__name__}")
@@ -209,7 +209,7 @@ def _plain(value: Any) -> Any:
 def sample_items(kind: Kind) -> tuple[Item, ...]:
     """Make small items that take every path through the ready-made features of a kind.
 
-    There are none for records, whose features import nothing that would have to be
+    For records the result is empty: their features import nothing, so nothing has to be
     warmed.
     """
     if kind == "record":

@@ -30,12 +30,12 @@ SPEAKING = frozenset(
 
 
 def versions(files: Iterable[Path] = ()) -> dict[str, str]:
-    """Return the versions of Python and of the distributions that computing needs.
+    """Return the versions of Python and of the distributions that features use.
 
-    These are the distributions that polydom requires, the distributions that the user's
-    `files` import, directly or by the user's own modules, and all installed
-    distributions that these require in turn. The files are read and not run. The result
-    is sorted by name, such as "numpy"; "python" has two numbers.
+    The result covers the distributions that polydom requires, the distributions that
+    the user's `files` import, directly or by the user's own modules, and everything
+    that these distributions require and that is installed. The files are read and not
+    run. Keys such as "numpy" are sorted; the version of "python" has two numbers.
     """
     modules = others_modules(files)
     named = {name for one in modules for name in _distributions().get(one, ())}

@@ -1,4 +1,4 @@
-"""Finding features by name: the ready-made ones, and those of the user's own files."""
+"""Finding features by name, among the ready-made features and in the user's files."""
 
 import runpy
 import traceback
@@ -24,10 +24,10 @@ def load_features(
 ) -> tuple[Feature, ...]:
     """Find features by name, and add all that the user's files define.
 
-    Names are of ready-made features, or of features in `files`. The features in `names`
-    come first, then the other features of the files, which are executed, in the order
-    of definition; none twice. BadFeature names the nearest name for an unknown one, and
-    the line for a file that cannot be imported.
+    `names` are of ready-made features or of features in `files`. The files are
+    executed. The result has the named features first, then the other features of the
+    files in the order of definition, and each feature once. BadFeature suggests the
+    nearest name for an unknown name, and gives the line if a file cannot be imported.
     """
     ready_made = ready_made_features()
     known = {feature.name: feature for feature in ready_made}
@@ -54,10 +54,10 @@ def load_features(
 
 
 def run_file(file: Path) -> dict[str, Any]:
-    """Execute a Python file, and return the names it defines.
+    """Execute a Python file, and return the names that the file defines.
 
-    The import system forgets its module: functions of a module that workers cannot
-    import are pickled whole by joblib's cloudpickle.
+    The file's module does not stay in `sys.modules`. So joblib's cloudpickle sends the
+    functions whole to workers, which cannot import the file.
     """
     if not file.is_file():
         what = "this is a folder" if file.exists() else "No such file or directory"

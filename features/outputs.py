@@ -20,12 +20,13 @@ def refuse_output(
     example: str,
     option: str = "",
 ) -> None:
-    """Refuse to write a file if that is impossible, or would replace another's file.
+    """Raise BadInput if a command must not write to a path, or cannot.
 
-    An existing file may be replaced if it is empty or `is_own` says that it is of this
-    sort, unless the command reads it, as one of `read`. In messages, `what` is a noun
-    for the file with its article (`an index`), `example` a name for such a file, and
-    `option` the option that named the file.
+    A path that holds another kind of file is refused. An existing file may be replaced
+    if it is empty or `is_own` returns True for it, unless it is one of the files that
+    the command reads (`read`). In messages, `what` is a noun with its article for the
+    file to write (`an index`), `example` a name for such a file, and `option` the
+    option that named the file.
     """
     named = f"{option} {path}".lstrip()
     if path.is_dir():
@@ -60,7 +61,7 @@ def refuse_place(path: Path, option: str = "") -> None:
 
 
 def _is_system(folder: Path) -> bool:
-    """Return True for a folder of the operating system, as that of /dev/stdout."""
+    """Return True for a folder of the operating system, such as /dev."""
     return folder == Path("/dev") or folder.is_relative_to("/proc")
 
 
@@ -74,7 +75,7 @@ def head_of(path: Path) -> bytes:
 
 
 def describe_file(path: Path) -> str:
-    """Say what a file is, judging by its first bytes."""
+    """Return a description of a file by its first bytes, for messages."""
     head = head_of(path)
     if noun := noun_of(head):
         return noun

@@ -18,10 +18,9 @@ INSTALLED = ("site-packages", "dist-packages")
 
 
 def is_library(module: str) -> bool:
-    """Return True if a module is Python's or installed.
+    """Return True if a module is part of Python or of an installed distribution.
 
-    Files that no import finds again are neither: scripts, notebooks, and the files of
-    features that a project names.
+    It is False for scripts, notebooks, and a project's files of features.
     """
     first = module.partition(".")[0]
     if first in (OURS, "__main__", ""):
@@ -32,7 +31,10 @@ def is_library(module: str) -> bool:
 
 
 def own_source(module: str) -> str | None:
-    """Hash a module of the user and the user's modules that it imports; else None."""
+    """Return a hash of a user's module and of the user's modules that it imports.
+
+    The result is None if the module is not the user's own.
+    """
     found, _ = _read_all([module])
     digest = hashlib.sha256()
     for place, file in sorted(found.items()):
@@ -75,7 +77,7 @@ def _read_all(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
 
 
 def _imported_by(file: Path, package: str = "") -> list[str]:
-    """List the modules, and the names that may be modules, that a file imports."""
+    """List the modules that a file imports, and imported names that may be modules."""
     tree = _tree_of(file)
     found: dict[str, None] = {}
     for module, name in imports_in(tree, package) if tree else ():
@@ -86,7 +88,6 @@ def _imported_by(file: Path, package: str = "") -> list[str]:
 
 
 def _tree_of(file: Path) -> ast.Module | None:
-    """Parse a file; return None if it is not Python, such as a compiled module."""
     try:
         return ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
@@ -120,7 +121,6 @@ def _find(name: str, path: object) -> ModuleSpec | None:
 
 @functools.lru_cache(maxsize=256)
 def _is_installed(first: str, file: Path) -> bool:
-    """Return True if a top-level module came with a distribution."""
     if any(part in INSTALLED for part in file.parts):
         return True
     # `pip install --target` puts distributions beside the user's own modules

@@ -28,7 +28,10 @@ def is_size(size: Size, variables: int) -> bool:
 
 
 def read_size(given: Any) -> Size:
-    """Convert a number or a pair of numbers to a size; else TypeError or ValueError."""
+    """Convert a number or a pair of numbers to a size.
+
+    Raises TypeError or ValueError for anything else.
+    """
     if isinstance(given, Sequence) and not isinstance(given, str):
         a, b = given
         return float(a), float(b)

@@ -19,7 +19,10 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Import(NamedTuple):
-    """Absolute name of an imported module, and the name imported from it, or ""."""
+    """Absolute name of an imported module, and the name imported from the module.
+
+    The imported name is "" for a plain `import`.
+    """
 
     module: str
     name: str = ""
@@ -36,7 +39,7 @@ class Statement(NamedTuple):
 
 
 class Syntax(NamedTuple):
-    """The statements of a file, and the positions of the statements by bound name."""
+    """The statements of a file, and for each name the statements that bind it."""
 
     statements: tuple[Statement, ...]
     binding: dict[str, list[int]]
@@ -102,7 +105,10 @@ def is_ours(module: str) -> bool:
 
 
 def tree_digest(tree: ast.AST, package: str = "") -> str:
-    """Hash a syntax tree; imports of polydom's modules do not count, as they move."""
+    """Return a hash of a syntax tree.
+
+    Imports of polydom's modules do not change the hash, since these modules may move.
+    """
     bare = _Bare(package).visit(tree)
     return hashlib.sha256(_written(bare).encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Threads of numeric libraries: one thread is enough for an item, or for a training."""
+"""One thread for numeric libraries: enough for one item, or for one training."""
 
 import sys
 from contextlib import AbstractContextManager

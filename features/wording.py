@@ -34,13 +34,13 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
 
 
 def hint(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
-    """Suggest the known name that may be meant, or list the known names."""
+    """Return the known name that may be meant, or else a list of the known names."""
     near = nearest(name, known, cutoff)
     return f"did you mean {near!r}?" if near else f"there are {listed(known)}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """List names, or the first names if there are many."""
+    """Return names as a text; only the first names if there are many."""
     if not names:
         return "none"
     more = len(names) - LISTED
@@ -51,10 +51,11 @@ def listed(names: Sequence[str]) -> str:
 def describe_decode_error(
     error: Exception, form: Any = None, document: bytes = b""
 ) -> str:
-    """Describe an error of a decoder: its place, and msgspec's words.
+    """Describe an error of a decoder: its place in the data, and the reason.
 
-    For an unknown field of the struct `form` the message names the nearest known one,
-    for a wrong choice all choices, and for broken JSON in `document` the usual mistake.
+    For an unknown field of the struct `form`, the message names the nearest known
+    field; for a wrong choice, all choices; for broken JSON in `document`, the usual
+    mistake.
     The error may also be a UnicodeDecodeError or a RecursionError.
 
     Examples

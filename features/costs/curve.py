@@ -29,12 +29,13 @@ class CostCurve:
     coefficients : (T,) float64
         Constant first, in the order of `polynomials.py`; read-only.
     variables : int
-        How many numbers a size has: 1 or 2.
+        Count of the numbers in a size: 1 or 2.
 
     Raises
     ------
     BadInput
-        If a coefficient is negative or not finite, or if no polynomial has as many.
+        If a coefficient is negative or not finite, or if no polynomial has this
+        number of coefficients.
 
     Examples
     --------
@@ -60,7 +61,7 @@ class CostCurve:
 
     @property
     def degree(self) -> int:
-        """Degree of the polynomial; with two numbers, the largest sum of powers."""
+        """Degree of the polynomial; for pairs, the largest sum of both powers."""
         return degree_of(len(self.coefficients), self.variables)
 
     @overload
@@ -70,7 +71,7 @@ class CostCurve:
     def __call__(self, size: ArrayLike) -> float | Floats:
         """Return the seconds of an item of this size, or of each size in an array.
 
-        Sizes of two numbers come as an array (M, 2); `at` takes one such size.
+        Pass sizes of two numbers as an array (M, 2). For a single pair, call `at`.
         """
         if isinstance(size, float | int | np.number):
             return self.at(float(size))
@@ -84,7 +85,7 @@ class CostCurve:
         return cost_at(self.coefficients.tolist(), size)
 
     def __add__(self, other: "CostCurve") -> "CostCurve":
-        """Return the curve of two pieces of work together: the sum of their curves."""
+        """Return the sum of two curves: the cost of doing both pieces of work."""
         shorter, longer = sorted((self.coefficients, other.coefficients), key=len)
         added = longer.copy()
         added[: len(shorter)] += shorter
@@ -191,7 +192,7 @@ class CostTable:
         object.__setattr__(self, "overhead", fixed)
 
     def of(self, mask: int) -> Floats:
-        """Return the cost polynomial (T,) of one feature set; see `of_many`."""
+        """Return the cost polynomial (T,) of one feature set, given as a bit mask."""
         total: Floats = self.of_many(np.array([mask], np.uint64))[0]
         return total
 
@@ -219,7 +220,10 @@ class CostTable:
 
 
 def checked(coefficients: ArrayLike, *, ndim: int) -> Floats:
-    """Copy coefficients, read-only; raise BadInput if one is negative or infinite."""
+    """Return a read-only copy of coefficients, as an array with `ndim` dimensions.
+
+    Raises BadInput for another shape, or if a coefficient is negative or not finite.
+    """
     array = np.array(coefficients, np.float64)
     if array.ndim != ndim or array.shape[-1] == 0:
         raise BadInput(
@@ -237,7 +241,10 @@ def checked(coefficients: ArrayLike, *, ndim: int) -> Floats:
 
 
 def measured(sizes: ArrayLike, seconds: ArrayLike) -> tuple[Floats, Floats]:
-    """Return sizes and measured times as arrays; raise BadInput for bad ones."""
+    """Convert sizes and measured times to arrays of float64.
+
+    Raises BadInput if the shapes do not fit together or a number is out of range.
+    """
     sizes, seconds = np.asarray(sizes, np.float64), np.asarray(seconds, np.float64)
     numbers = sizes.shape[1:] in ((), (2,)) and sizes.shape[:1] == seconds.shape
     if not numbers or seconds.ndim != 1 or not len(seconds):

@@ -1,4 +1,4 @@
-"""Measured times of features and steps, by the clock on the wall."""
+"""Measures how long features and steps take, in seconds of the wall clock."""
 
 import gc
 import time
@@ -49,19 +49,19 @@ def measure(
     quantile: float = 0.99,
     stopwatch: Stopwatch | None = None,
 ) -> Timings:
-    """Time every step and feature of items, warm and on one thread.
+    """Time every step and feature of items in one thread, after a first untimed run.
 
-    All items, at least one, are first computed once untimed, then timed in `repeats`
-    rounds. Each round shuffles the items, and the features and steps of an item as far
-    as their needs allow: this spreads effects that drift with time. A record whose
-    features are all columns is read before it is timed, as a server reads it before it
-    plans.
+    There must be at least one item. All items are first computed without timing, then
+    timed in `repeats` rounds. Each round shuffles the items. It also shuffles the
+    features and steps of an item, but no step comes after a feature that needs the
+    step. So effects that drift with time are spread. A record whose features are all
+    columns is read before it is timed, as a server reads it before it plans.
 
-    Where the system tells (Linux), a call during which another process took the
-    processor is timed again, and quieter rounds replace rounds that lost time to
-    others. A function with a few outliers is timed in more rounds, until their number
-    tells whether they are its own (`outliers_in_doubt`). No time is left out: a
-    function may be slow now and then.
+    On Linux, a call during which another process took the processor is timed again, and
+    quieter rounds replace rounds that lost time to others. A function with a few
+    outliers is timed in more rounds, until it is clear if the outliers are typical of
+    the function (`outliers_in_doubt`). No outlier is dropped, since a function may be
+    slow now and then.
 
     `progress` is called with (done, total) after each item of each round. `quantile` is
     the quantile of the times that cost curves will follow.
@@ -123,7 +123,7 @@ class Rounds:
         self.kept: list[Round] = []
 
     def ask(self, rounds: int) -> None:
-        """Add rounds to the total that `progress` shows."""
+        """Add `rounds` to the total number of rounds that `progress` reports."""
         self.total += rounds * len(self.items)
 
     def all(self, rounds: int) -> None:
@@ -132,7 +132,10 @@ class Rounds:
             self.kept.append(self._round(self.every))
 
     def quieter(self, most: int) -> None:
-        """Repeat up to `most` disturbed rounds, and keep the quieter of two rounds."""
+        """Repeat up to `most` rounds that other programs disturbed.
+
+        Of each round and its repetition, the quieter one is kept.
+        """
         for _ in range(most):
             worst = max(self.kept, key=lambda one: one.lost)
             if worst.lost <= BUSY:
@@ -147,7 +150,10 @@ class Rounds:
             self.kept[place] = quieter
 
     def diluted(self, rounds: int, quantile: float) -> None:
-        """Repeat functions with a few outliers until the outliers' cause is clear."""
+        """Time functions with a few outliers in more rounds.
+
+        The rounds end once it is clear if the outliers are typical of the functions.
+        """
         nodes = self.every
         for _ in range(DILUTED):
             nodes = {node for node in nodes if self._doubtful(node, quantile)}
@@ -191,7 +197,7 @@ class Rounds:
         return Round(order, times, watch.timed_s - timed_s, watch.lost_s - lost_s)
 
     def _time_item(self, item: int, nodes: set[int], row: Floats) -> None:
-        """Time the nodes of one item in a random order; each node follows its needs."""
+        """Time the nodes of one item in a random order, each one after its needs."""
         extractor = self.extractor
         extraction = extractor.begin(
             self.items[item], np.empty(extractor.width, FLOAT32), f"item {item}"
@@ -223,7 +229,10 @@ class Rounds:
 
 
 def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:
-    """Draw a random order of steps (numbered first) and features; needs come first."""
+    """Return all steps and features as numbers, in a random order of computing.
+
+    Steps are numbered first. Each step or feature comes after the steps that it needs.
+    """
     steps = len(extractor.steps)
     waits = [set(call.sources) - {steps} for call in extractor.step_calls]
     waits += [set(needed) for needed in extractor.needs]
@@ -240,7 +249,10 @@ def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Run numerical libraries in one thread, without garbage collection, in a block."""
+    """Run numerical libraries in one thread, without garbage collection.
+
+    Both hold inside the `with` block.
+    """
     collecting = gc.isenabled()
     gc.disable()  # no gc.collect() first: it is slow beside a small build
     try:

@@ -1,6 +1,6 @@
-"""Outliers among measured times: whether the machine or the call made them.
+"""Outliers among measured times, caused by the machine or by the measured call.
 
-A high quantile of few times depends on the largest of them. A time during which another
+A high quantile of few times depends on the largest times. A time during which another
 program ran may be a hundred times as long as the call takes. Three such times among 240
 make the curve through the 0.99 quantile useless.
 """
@@ -32,12 +32,12 @@ def outliers_of(
     quantile: float,
     items: NDArray[np.int64] | None = None,
 ) -> Flags:
-    """Mark the times (M,) that are far above the usual times of such items (M,).
+    """Return a mask (M,): True for a time far above the usual time of its item.
 
-    An item that is slow every time was not disturbed. So where an item has at least
-    `OFTEN` times, its usual time is at least the median of these. `usual_s` has the
-    usual time at the size of each item, `items` the number of the item that each time
-    belongs to.
+    `usual_s` (M,) has the usual time at the size of each item, and `items` (M,) the
+    number of the item that each time belongs to. An item that is slow every time was
+    not disturbed. So if an item has at least `OFTEN` times, its usual time is at least
+    the median of these times.
     """
     if seconds.max() <= 0:
         return np.zeros(len(seconds), np.bool_)
@@ -52,10 +52,11 @@ def outliers_of(
 
 
 def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
-    """Return True if more times are needed to tell if outliers belong under a curve.
+    """Return True if more times are needed to tell how common outliers are.
 
-    They do not belong there if their share is surely below 1 - `quantile`. They do if
-    their share is surely above it.
+    Outliers must lie under a cost curve if their share of the times is surely above 1 -
+    `quantile`, and need not if the share is surely below. Between both, the result is
+    True.
     """
     if outliers == 0 or chance_of_more(outliers, times, 1 - quantile) < SURELY_OWN:
         return False
@@ -65,21 +66,27 @@ def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
 
 
 def outliers_belong(outliers: int, times: int, quantile: float) -> bool:
-    """Return True if outliers are so many that they reach down to `quantile`."""
+    """Return True if outliers are so common that a cost curve must lie above them.
+
+    That is so if their share is probably above 1 - `quantile`.
+    """
     return chance_of_more(outliers, times, 1 - quantile) < OWN
 
 
 def chance_of_more(count: int, times: int, share: float) -> float:
-    """Return the probability of at least `count` outliers if `share` is their share."""
+    """Return the probability of at least `count` outliers among `times` times.
+
+    Each time is an outlier with the probability `share`.
+    """
     from scipy.special import bdtrc
 
     return 1.0 if count == 0 else float(bdtrc(count - 1, times, share))
 
 
 def quantile_of_others(times: int, outliers: int, quantile: float) -> float:
-    """Return the quantile of the normal times that is `quantile` of all times.
+    """Return the quantile of the normal times that equals `quantile` of all times.
 
-    The result is less than 1, since the largest time itself would depend on chance.
+    The result is less than 1, since the largest time depends on chance.
     """
     others = times - outliers
     return min(quantile * times / others, 1 - 0.5 / others) if outliers else quantile

@@ -24,7 +24,10 @@ def count_terms(degree: int, variables: int) -> int:
 
 
 def degree_of(terms: int, variables: int) -> int:
-    """Return the degree of a polynomial with `terms` coefficients, or else -1."""
+    """Return the degree of a polynomial with `terms` coefficients.
+
+    The result is -1 if no polynomial in `variables` numbers has that many.
+    """
     if variables == 1:
         return terms - 1
     degree = (math.isqrt(8 * terms + 1) - 3) // 2
@@ -65,7 +68,7 @@ def cost_at(coefficients: Sequence[float], size: Size) -> float:
 
 
 def _cost_at_pair(coefficients: Sequence[float], a: float, b: float) -> float:
-    """Evaluate a polynomial in a and b, degree by degree; Horner's rule runs in a."""
+    """Return the value of a polynomial at (a, b); each degree by Horner's rule in a."""
     cost, first, degree = coefficients[0], 1, 1
     while first < len(coefficients):
         part, power = 0.0, 1.0
@@ -79,7 +82,10 @@ def _cost_at_pair(coefficients: Sequence[float], a: float, b: float) -> float:
 
 
 def values_at(coefficients: Floats, sizes: ArrayLike) -> Floats:
-    """Return the values (M,) of a polynomial at many sizes, up to rounding."""
+    """Return the values (M,) of a polynomial at many sizes.
+
+    The last bits may differ from the results of `cost_at`.
+    """
     points = np.asarray(sizes, np.float64)
     if points.ndim == 1:
         return np.asarray(polyval(points, coefficients), np.float64)

@@ -1,6 +1,6 @@
 """Quantile regression of times on sizes, by polynomials that never fall.
 
-Sizes have shape (M,), or (M, 2) where a size is two numbers. Coefficients are in the
+Sizes have shape (M,), or (M, 2) if a size is two numbers. Coefficients are in the
 order of `polynomials.py`, and none is negative. docs/explanation/cost-curves.md has the
 loss and its linear program.
 """
@@ -106,10 +106,11 @@ def choose_degree(
     highest: int,
     seed: int,
 ) -> int:
-    """Choose the lowest degree whose held-out loss is close to the best degree's.
+    """Return the lowest degree with a held-out loss close to that of the best degree.
 
-    Close is a difference of at most its standard error, or of `CLOSE` relative to the
-    best. Where the times are too few to hold any out, the degree is at most 1.
+    A loss is close if the difference is at most its standard error, or at most `CLOSE`
+    times the best loss. If there are too few times to hold some out, the degree is at
+    most 1.
     """
     if highest == 0 or len(sizes) < 2 * FOLDS:
         return min(highest, 1)
@@ -150,7 +151,10 @@ def minimise_each(
     quantile: float,
     parts: Sequence[tuple[NDArray[np.bool_], int]],
 ) -> list[Floats]:
-    """Fit each part of the times, a mask and a degree; return all coefficients."""
+    """Fit a polynomial to each of `parts`, and return the coefficients of each fit.
+
+    A part is a mask (M,) of the times to use, and the degree of the polynomial.
+    """
     if len(sizes) > FEW_TIMES:
         return [
             minimise(sizes[kept], seconds[kept], scale[kept], quantile, degree)

@@ -62,12 +62,13 @@ class Load(NamedTuple):
 
 
 class Stopwatch:
-    """Times calls, and times a call again if another process took the processor.
+    """Measures the seconds of calls, and repeats calls that were interrupted.
 
-    `cpu` is a clock that stands still while this thread does not run. By default it is
-    the clock of the thread on Linux, if `now` is the clock on the wall, and `now`
-    otherwise. With `now` no time counts as lost, and a call is timed again only if the
-    system says that it was interrupted. A call runs at most `tries` times.
+    A call was interrupted if another process took the processor meanwhile. A call runs
+    at most `tries` times. `cpu` is a clock that stands still while this thread does not
+    run. By default it is the clock of the thread on Linux, if `now` is the wall clock,
+    and otherwise `now` itself. If `cpu` is `now`, no time counts as lost, and a call is
+    repeated only if the system reports an interruption.
     """
 
     def __init__(
@@ -83,7 +84,10 @@ class Stopwatch:
         self._began = _seconds()
 
     def time(self, call: Callable[[T], object], argument: T) -> float:
-        """Time a call; return the seconds of an undisturbed run, or of the quickest."""
+        """Run a call, and return the seconds of an undisturbed run.
+
+        If every run is disturbed, the seconds of the quickest run are returned.
+        """
         least = inf
         for _ in range(self.tries):
             slept, taken = switches()
@@ -136,7 +140,10 @@ def switches() -> tuple[int, int]:
 
 
 def _seconds() -> tuple[float, float | None, float]:
-    """Return the seconds of the clock, of all busy processors, and of this process."""
+    """Return three times in seconds: of the clock, all processors and this process.
+
+    The time of all processors counts only busy time; None if the system does not say.
+    """
     return time.perf_counter(), _processor_seconds(), time.process_time()
 
 
@@ -151,7 +158,6 @@ def _processor_seconds() -> float | None:
 
 
 def _waiting_elsewhere() -> float | None:
-    """Estimate how many other programs run, from the load of the last minute."""
     try:
         return max(os.getloadavg()[0] - 1, 0.0)
     except (OSError, AttributeError):

@@ -73,11 +73,12 @@ class CsvFile:
     def read(
         self, places: Sequence[int], on_rows: OnRows | None = None
     ) -> tuple[Any, list[BadRow]]:
-        """Read whole columns as an Arrow table of strings, and list the rows not in it.
+        """Return whole columns as an Arrow table of strings, and the unreadable rows.
 
-        `places` has the positions of the columns, which are their names in the table.
-        `on_rows` is called with the number of rows read, and the largest number of rows
-        that may be left. BadInput if the encoding is wrong, or a quote never ends.
+        `places` has the positions of the columns; the table's columns are named by
+        position. `on_rows` is called with the number of rows read, and the largest
+        number of rows that may be left. Raises BadInput if the encoding is wrong, or a
+        quote never ends.
         """
         from pyarrow import csv as arrow_csv
 
@@ -92,7 +93,10 @@ class CsvFile:
         return table, bad
 
     def batches(self, places: Sequence[int]) -> Iterator[tuple[Any, list[BadRow]]]:
-        """Yield columns in batches, with all bad rows so far; raise as `read` does."""
+        """Yield an Arrow table for each batch of rows, with the bad rows up to its end.
+
+        Raises the same errors as `read`.
+        """
         from pyarrow import csv as arrow_csv
 
         size, done = BLOCK, 0
@@ -213,7 +217,10 @@ class CsvFile:
         return not end.endswith('"') and end.endswith(cell.rstrip("\r\n")[-TOP:])
 
     def most_rows(self) -> int:
-        """Count the lines below the names; rows are fewer if cells have line ends."""
+        """Return an upper bound of the number of rows: the lines below the names.
+
+        There are fewer rows if a cell contains line ends.
+        """
         with self.path.open("rb") as file:
             feeds = returns = 0
             chunk = b""
@@ -248,7 +255,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Mended(io.RawIOBase):
-    """A file converted to UTF-8, with two quotes in place of an escaped quote."""
+    """A file that is read as UTF-8, with each escaped quote changed to two quotes."""
 
     def __init__(self, file: _Counted, encoding: str, escaped: bool) -> None:
         self._file, self._escaped = file, escaped
@@ -310,13 +317,14 @@ def open_csv(
     encoding: str | None = None,
     wanted: Collection[str] = (),
 ) -> CsvFile:
-    """Find out how to read a CSV file, and log anything unusual.
+    """Find the form of a CSV file without reading its rows; log anything unusual.
 
     Spaces around names are removed. If all first rows have one cell more than there are
     names, either the first cell is a row's name, as R writes it, or a separator ends
-    each row. Without a `separator`, it is the character that finds the most columns of
-    `wanted`, and then divides the most rows into the same number of cells. Without an
-    `encoding`, `find_encoding` finds it. BadInput if the file is empty or no text.
+    each row. A missing `separator` is chosen: the character that finds the most columns
+    of `wanted`; on a tie, the one that divides the most rows into the same number of
+    cells. A missing `encoding` is found by `find_encoding`. Raises BadInput if the file
+    is empty or no text.
     """
     check_form(separator, encoding)
     try:
@@ -351,7 +359,7 @@ def open_csv(
 def _top(
     path: Path, encoding: str, separator: str, said: bool, escaped: bool
 ) -> tuple[list[str], int, list[list[str]]]:
-    """Return the names, the number of lines down to them, and some rows below."""
+    """Return the names, the number of lines down to them, and the first rows below."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         codec = codec_of(encoding)
@@ -409,7 +417,7 @@ def check_form(separator: str | None, encoding: str | None) -> None:
 
 
 def find_separator(lines: Sequence[str], wanted: Collection[str] = ()) -> str:
-    """Find the character between the cells of a file's first lines; see `open_csv`."""
+    """Return the separator of cells in a file's first lines; see `open_csv`."""
 
     def fit(separator: str) -> tuple[int, float]:
         try:
@@ -426,7 +434,6 @@ def find_separator(lines: Sequence[str], wanted: Collection[str] = ()) -> str:
 
 
 def _tell(file: CsvFile, separator: str | None, encoding: str | None) -> None:
-    """Log an unusual separator or encoding that was found and not given."""
     said = []
     if encoding is None and file.encoding not in ("utf-8", "utf-8-sig"):
         said.append(

@@ -28,11 +28,12 @@ FEW_BAD = 0.1
 
 
 def find_encoding(path: Path) -> str:
-    """Find the encoding of a text file.
+    """Return the encoding of a text file.
 
-    A byte order mark names it. Else it is UTF-8, `MOSTLY_UTF8`, UTF-16 without a mark,
-    or Windows-1252; Latin-1 where the file has bytes that Windows-1252 does not define.
-    BadInput if the file has so many zero bytes that it is no text.
+    If the file begins with a byte order mark, the mark names the encoding. Otherwise
+    the first that fits is returned: UTF-8, `MOSTLY_UTF8`, UTF-16 without a mark,
+    Windows-1252, or Latin-1 if the file has bytes that Windows-1252 does not define.
+    Raises BadInput if the file has too many zero bytes for a text.
     """
     with path.open("rb") as file:
         start = file.read(SAMPLE)
@@ -80,10 +81,10 @@ def check_encoding(encoding: str | None) -> None:
 
 
 def decode_text(data: bytes, encoding: str | None = None) -> str:
-    """Decode a text, and make every end of a line a line feed, as Python's `open` does.
+    """Decode a text, and change every line end to a line feed.
 
-    Without `encoding`, the text's byte order mark names the encoding; UTF-8 without a
-    mark. Raises UnicodeDecodeError.
+    If `encoding` is None, the text's byte order mark names the encoding, and a text
+    without a mark is UTF-8. Raises UnicodeDecodeError.
     """
     if not encoding:
         found = (name for mark, name in MARKS.items() if data.startswith(mark))
@@ -93,7 +94,7 @@ def decode_text(data: bytes, encoding: str | None = None) -> str:
 
 
 def _is_mostly_utf8(file: BinaryIO) -> bool:
-    """Return True if few bytes are not UTF-8, as in a file that two programs wrote."""
+    """Return True if few bytes are not UTF-8, as in a file of two programs."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     good = bad = 0
     for chunk in chunks(file):
@@ -104,7 +105,7 @@ def _is_mostly_utf8(file: BinaryIO) -> bool:
 
 
 def _utf_16_without_mark(path: Path, start: bytes) -> str:
-    """Name the byte order of UTF-16 by the positions of zeros, as in European texts."""
+    """Return UTF-16's byte order by the positions of zeros in European texts."""
     half = len(start) // 2
     for first, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
         if start[first::2].count(0) > 0.5 * half and not start[1 - first :: 2].count(0):

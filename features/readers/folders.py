@@ -35,7 +35,7 @@ HIDDEN = "hidden, or a program's own"
 
 
 class FoundFiles(NamedTuple):
-    """The items of a folder."""
+    """Files of a folder that are items, and the reasons for files that are none."""
 
     files: list[Path]  # Paths of the items, sorted by name
     # Reason for each file that is no item, by its path in the folder. A hidden folder
@@ -45,7 +45,10 @@ class FoundFiles(NamedTuple):
     folders: list[str]
 
     def reasons(self) -> list[tuple[str, str]]:
-        """List an example for each reason, with the number of other files left out."""
+        """Return one (file, reason) for each reason to leave files out.
+
+        The file is an example; the reason counts the other files.
+        """
         examples: dict[str, list[str]] = {}
         for name, why in sorted(self.left_out.items()):
             examples.setdefault(why, []).append(name)
@@ -55,17 +58,17 @@ class FoundFiles(NamedTuple):
         ]
 
     def remarks(self) -> list[str]:
-        """Write a sentence for each reason."""
+        """Return a sentence for each reason to leave files out."""
         return [f"left out {name}: {why}" for name, why in self.reasons()]
 
 
 def find_files(folder: Path, kind: Kind, *, encoded: bool = False) -> FoundFiles:
     """Find the items of a kind in a folder and in all folders below.
 
-    Hidden files and folders are left out. Images are recognised by their content or
-    ending, records by their ending, and texts by their content, unless the ending names
-    a table, a record or an image. If the encoding of texts is given (`encoded`), a text
-    may have any bytes.
+    Hidden files and folders are left out. Images are recognised by their content or the
+    ending of their name, and records by the ending. A file is a text if its content is
+    text and its ending names no table, record or image. If the encoding of texts is
+    known (`encoded`), a text may have any bytes.
     """
     files: list[Path] = []
     left_out: dict[str, str] = {}
@@ -84,9 +87,10 @@ def find_files(folder: Path, kind: Kind, *, encoded: bool = False) -> FoundFiles
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, bool, str | None]]:
-    """Yield all below a folder: path, True for a folder, reason for leaving it out.
+    """Yield (path, is_folder, reason) for all files and folders below a folder.
 
-    Links are followed, except to a folder that contains them.
+    The reason says why an entry is left out, and is None otherwise. Links are followed,
+    except to a folder that contains the link.
     """
     left: list[tuple[Path, tuple[tuple[int, int], ...]]]
     left = [(folder, (_identity(folder),))]
@@ -117,7 +121,10 @@ def _identity(folder: Path) -> tuple[int, int]:
 
 
 def is_hidden(name: str) -> bool:
-    """Return True if a file or folder of this name is hidden or a program's own."""
+    """Return True for names that begin with a dot, and for files of programs.
+
+    Such files are `__pycache__` and `desktop.ini`.
+    """
     return name.startswith(".") or name.casefold() in OF_PROGRAMS
 
 

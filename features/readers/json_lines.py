@@ -41,7 +41,10 @@ class Line(NamedTuple):
 def read_json_lines(
     path: Path, encoding: str | None = None, span: Span | None = None
 ) -> Iterator[Line]:
-    """Read a file, or a span of a file, with one JSON object in each line."""
+    """Yield the lines of a file, or of a span of a file, that are not blank.
+
+    Each line has one JSON object.
+    """
     if span is None:
         documents = _documents(path, encoding)
         offset = 0 if encoding else _bom_length(path)
@@ -125,7 +128,7 @@ def _row(document: bytes, encoding: str | None) -> Row:
 
 
 def _decoding(document: bytes) -> UnicodeDecodeError | None:
-    """Return the error of decoding a line, or None; its position is in the line."""
+    """Return the error of decoding a line, with the position in the line, or None."""
     try:
         document.decode()
     except UnicodeDecodeError as error:

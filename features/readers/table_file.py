@@ -31,7 +31,7 @@ ReadCells = Callable[[str, Any], Sequence[Any]]
 
 
 class RawColumns(NamedTuple):
-    """Cells of a table as they are in its file."""
+    """Cells of a table in the types of its file, before kinds of columns are found."""
 
     # Arrow arrays (N,) by name: strings from a CSV file, any type from other files
     columns: dict[str, Any]
@@ -59,11 +59,11 @@ class Table:
     def rows(
         self, wanted: Sequence[str], read_cells: ReadCells | None = None
     ) -> Iterator[Row]:
-        """Read columns row by row; a row that cannot be read is a `BadItem`.
+        """Yield the wanted columns row by row; BadItem in place of an unreadable row.
 
         `read_cells` converts some cells of a column; by default Arrow converts them.
-        Raises BadInput at once, if two columns have the name of a wanted one; later, at
-        a damaged part of the file.
+        BadInput is raised at once if two columns have the name of a wanted column, and
+        later at a damaged part of the file.
         """
         self._refuse_twice(wanted)
         return self._rows(wanted, read_cells or _as_they_are)
@@ -87,7 +87,7 @@ class Table:
                 yield from (BadItem(row.why) for row in bad[told:])
 
     def read(self, wanted: Sequence[str], on_rows: OnRows | None = None) -> RawColumns:
-        """Read whole columns; errors as `rows`.
+        """Read the wanted columns whole; raise the same errors as `rows`.
 
         `on_rows` is called with the number of rows read, and the largest number of rows
         that may be left.
@@ -117,8 +117,9 @@ def open_table(
 ) -> Table:
     """Open a Parquet or a JSON Lines file by its ending, and any other file as CSV.
 
-    A folder is one of Parquet files. Columns without a name, and row numbers that
-    pandas wrote, are left out and logged. The other arguments are those of `open_csv`.
+    A folder is opened as Parquet files. Columns without a name, and row numbers that
+    pandas wrote, are left out and logged. The other arguments have the meaning of those
+    of `open_csv`.
     """
     ending = path.suffix.lower()
     if ending == PARQUET or head_of(path).startswith(MAGIC):
@@ -159,7 +160,10 @@ def _read_csv(
 def _own_columns(
     path: Path, names: Sequence[str], wanted: Collection[str]
 ) -> list[int]:
-    """List the positions of columns with names, except row numbers; log the others."""
+    """Return the positions of the columns to read; log the columns left out.
+
+    Columns without a name, and row numbers that pandas wrote, are left out.
+    """
     nameless = [place for place, name in enumerate(names) if not name]
     numbers = [
         place
@@ -185,7 +189,7 @@ def _own_columns(
 
 
 def _open_json_lines(path: Path, encoding: str | None) -> Table:
-    """Open records in JSON Lines; this reads all lines, for the names of columns."""
+    """Open records in JSON Lines; all lines are read to find the names of columns."""
     names: dict[str, None] = {}
     for line in read_json_lines(path, encoding):
         if not isinstance(line.row, BadItem):
@@ -220,7 +224,7 @@ def _never(wanted: Sequence[str]) -> Iterator[tuple[Any, list[BadRow]]]:
 
 
 def _record_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a line's columns, also if they are under the key `record`."""
+    """Return the columns of a line, also if they are under the key `record`."""
     record = row.get("record")
     if not isinstance(record, dict):
         return row

@@ -67,7 +67,7 @@ def half(grey: Bytes) -> Floats:
 
 @step(needs=[half])
 def quarter(half: Floats) -> Floats:
-    """Average 4 x 4 pixels; values in [0, 1]."""
+    """Average 4 x 4 pixels of the image; values in [0, 1]."""
     from PIL import Image
 
     return np.asarray(Image.fromarray(half).reduce(2))
@@ -164,10 +164,10 @@ def edge_density(gradients: tuple[Floats, Bytes]) -> Floats:
 def hog(gradients: tuple[Floats, Bytes]) -> Doubles:
     """Strength of change by direction in 16 sectors and place in 4 x 4 cells.
 
-    After Dalal and Triggs, Histograms of Oriented Gradients (2005). A pixel counts in
-    the nearest cells each way, by how near they are, and a cell relative to those
-    around it. scikit-image's shares out no pixel, takes opposite directions for one,
-    and takes several times as long.
+    After Dalal and Triggs, Histograms of Oriented Gradients (2005). A pixel is shared
+    among the nearest cells by its distance from them, and each cell is divided by the
+    strength of the cells around it. scikit-image's function does not share pixels,
+    treats opposite directions as one, and takes several times as long.
     """
     return in_soft_cells(*gradients)
 
@@ -262,10 +262,10 @@ def gabor(transform: NDArray[np.complex64]) -> Floats:
 
 @feature(needs=[half])
 def lines(half: Floats) -> Doubles:
-    """How much of the edges lies on straight lines, in each of 18 directions.
+    """Amount of the edges that lie on straight lines, in each of 18 directions.
 
-    Canny's edges and Hough's transform; per direction the longest line and the
-    deviation over parallel lines, relative to the diagonal.
+    Canny's edges and Hough's transform. Each direction has two columns: the longest
+    line, and the deviation among parallel lines, both relative to the diagonal.
     """
     edges = skimage("feature").canny(half, low_threshold=0.05, high_threshold=0.15)
     angles = np.arange(18) * (math.pi / 18) - math.pi / 2
@@ -276,10 +276,10 @@ def lines(half: Floats) -> Doubles:
 
 @feature(needs=[quarter])
 def self_similarity(quarter: Floats) -> Doubles:
-    """How alike the image's blocks are: each with every other, and with its nearest.
+    """Likeness of an image's blocks: of all pairs, and to the most similar block.
 
-    Shares of the correlations in 16 ranges, for 16 x 16 pixels each. The work grows
-    with the square of the image's size.
+    Both are shares of the blocks' correlations in 16 ranges; a block is 16 x 16 pixels.
+    The work grows with the square of the image's size.
     """
     height, width = (side // BLOCK * BLOCK for side in quarter.shape)
     blocks = quarter[:height, :width].reshape(
@@ -320,7 +320,7 @@ def in_cells(values: Floats) -> Floats:
 
 
 def strength_and_sector(grey: Floats) -> tuple[Floats, Bytes]:
-    """Return the strength and the sector of the change at each inner pixel."""
+    """Return the strength and the direction (a sector) of change at inner pixels."""
     down = grey[2:, 1:-1] - grey[:-2, 1:-1]
     right = grey[1:-1, 2:] - grey[1:-1, :-2]
     turns = np.arctan2(down, right) * np.float32(SECTORS / (2 * math.pi))
@@ -333,7 +333,11 @@ def strength_and_sector(grey: Floats) -> tuple[Floats, Bytes]:
 
 
 def in_soft_cells(strength: Floats, sector: Bytes) -> Doubles:
-    """Return the roots of strengths by GRID x GRID cells and SECTORS, normalised."""
+    """Return strengths of change by GRID x GRID cells and SECTORS, in one dimension.
+
+    Each pixel is shared among cells. Each cell is divided by the strength around it;
+    the result has the square roots.
+    """
     height, width = strength.shape
     row = np.arange(height) * FINE // height * (FINE * SECTORS)
     column = np.arange(width) * FINE // width * SECTORS
@@ -350,7 +354,10 @@ def in_soft_cells(strength: Floats, sector: Bytes) -> Doubles:
 
 @functools.cache
 def soft_cells() -> tuple[Doubles, Doubles]:
-    """Return the weights of FINE cells in GRID cells, and of neighbours of a cell."""
+    """Return two matrices: the shares of FINE cells in GRID cells, and neighbours.
+
+    The second, (GRID, GRID), has the weights of the cells around each cell.
+    """
     cell = np.arange(GRID)
     centre = (np.arange(FINE) + 0.5) * (GRID / FINE) - 0.5
     share = np.maximum(0, 1 - np.abs(centre - cell[:, np.newaxis]))
@@ -361,7 +368,10 @@ def soft_cells() -> tuple[Doubles, Doubles]:
 
 
 def in_bands(values: Doubles, count: int) -> Doubles:
-    """Return the mean of each of `count` bands; neighbouring bands may share values."""
+    """Divide values into `count` equal bands, and return the mean of each band.
+
+    A value on the border of two bands counts in both by its share.
+    """
     edges = np.linspace(0, len(values), count + 1)
     below = np.interp(
         edges, np.arange(len(values) + 1), np.cumsum(np.append(0.0, values))
@@ -371,7 +381,10 @@ def in_bands(values: Doubles, count: int) -> Doubles:
 
 
 def polar(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Return frequency (cycles per pixel) and angle in [0, pi] of transformed bins."""
+    """Return the frequency and the angle of each bin of a Fourier transform.
+
+    Frequencies are in cycles per pixel, angles in [0, pi].
+    """
     down = np.fft.fftfreq(shape[0]).astype(np.float32)[:, np.newaxis]
     right = np.linspace(0, 0.5, shape[1], dtype=np.float32)
     angle = np.arctan2(down, right)

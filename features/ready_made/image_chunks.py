@@ -1,9 +1,10 @@
 """Chunks of an encoded image: the chunks that a decoder needs, and the orientation.
 
-A file may have millions of pieces that say nothing of the pixels: comments, profiles,
-empty blocks. Pillow reads each of them in Python. So pieces are counted here, and only
-the pieces that a decoder needs are passed on. The orientation is read from the EXIF or
-XMP notes: a camera stores pixels as its sensor gives them, and notes how to turn them.
+A file may have millions of pieces that say nothing about the pixels: comments,
+profiles, empty blocks. Pillow reads each of them in Python. So this module counts the
+pieces, and passes only the pieces that a decoder needs. The orientation is read from
+the EXIF or XMP notes: a camera stores pixels as its sensor gives them, and notes how to
+turn them.
 """
 
 import re
@@ -64,7 +65,10 @@ _IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 
 
 class Pieces(NamedTuple):
-    """Parts of an encoded image for a decoder: `head`, and all from `pixels` on."""
+    """The parts of an encoded image that a decoder needs.
+
+    The decoder reads the bytes `head`, and then the file from offset `pixels` on.
+    """
 
     head: bytes  # Beginning of the file, without pieces that say nothing of the pixels
     pixels: int  # Offset of the pixels in the file
@@ -76,8 +80,9 @@ class Pieces(NamedTuple):
 def find_pieces(data: bytes) -> Pieces:
     """Find the pieces before the pixels, without reading a pixel.
 
-    Other files, and images that are cut off, are left to the decoder. BadItem if there
-    are more pieces, or longer tables, than images have.
+    A file of another format is returned whole. An image that is cut off is no error
+    here, but for its decoder. Raises BadItem if there are more pieces, or longer
+    tables, than images have.
     """
     if data.startswith(b"\xff\xd8\xff"):
         return _jpeg_pieces(data)
@@ -103,7 +108,10 @@ class Header(NamedTuple):
 
 
 def header_of(data: bytes) -> Header:
-    """Find the part of an encoded image that has its size; raises as `find_pieces`."""
+    """Find the part of an encoded image that states the image's size.
+
+    Raises the same errors as `find_pieces`.
+    """
     head, pixels, several_scans, orientation = find_pieces(data)
     scans = data.count(_SCAN, pixels) if several_scans else 0
     start = head + data[pixels : pixels + FIRST_PIXELS]
@@ -119,7 +127,7 @@ class Pixels(NamedTuple):
 
 
 def pixels_of(data: bytes) -> Pixels:
-    """Remove the pieces of an encoded image that say nothing of its pixels.
+    """Remove the pieces of an encoded image that say nothing about its pixels.
 
     Raises BadItem as `find_pieces` does, and if the pixels come in too many pieces.
     """
@@ -241,9 +249,9 @@ def _png_pieces(data: bytes) -> Pieces:
 
 
 def _exif_behind(data: bytes, pixels: int) -> bytes:
-    """Return the EXIF behind the pixels of a PNG; b"" if there is none.
+    """Return the EXIF notes after the pixels of a PNG; b"" if there are none.
 
-    The search begins at the end, as there may be many pieces of pixels.
+    The search begins at the end of the file, since there may be many pieces of pixels.
     """
     found = data.rfind(b"eXIf", max(pixels, len(data) - MOST_BEHIND))
     if found < 0:
@@ -335,10 +343,10 @@ def _webp_pieces(data: bytes) -> Pieces:
 
 
 def orientation_of(exif: bytes, xmp: bytes = b"") -> int:
-    """Read how to turn an image, 1 to 8; UPRIGHT without a legible note.
+    """Return how to turn an image, 1 to 8 as in EXIF; UPRIGHT if no note tells.
 
-    `exif` is a TIFF file, whose first directory counts, and may begin with `Exif`.
-    `xmp` is a text that counts where EXIF says nothing.
+    `exif` is a TIFF file, which may begin with `Exif`; only its first directory counts.
+    `xmp` is a text, used if `exif` has no orientation.
     """
     said = _in_exif(exif.removeprefix(_EXIF).removeprefix(_EXIF))
     if said is None and (found := _IN_XMP.search(xmp, 0, MOST_XMP_BYTES)):

@@ -1,6 +1,6 @@
 """The header of an encoded image: its size, and whether it can be decoded.
 
-Imported only where an image is handled, since it loads Pillow.
+The import loads Pillow, so other modules import this one only to handle an image.
 """
 
 import io
@@ -33,9 +33,9 @@ class Picture(NamedTuple):
 def read_header(data: bytes) -> tuple[Picture, float]:
     """Read the header of an encoded image; the result cannot be decoded.
 
-    Returns the image, and how many times as long as usual each pixel takes, at least 1.
-    BadItem if the bytes are no image in one of `FORMATS`, ask for absurd dimensions, or
-    have more pieces than images have.
+    Returns the image, and the factor (at least 1) by which each pixel takes longer than
+    usual. Raises BadItem if the bytes are no image in one of `FORMATS`, state absurd
+    dimensions, or have more pieces than images have.
     """
     start, dearer, orientation = header_of(data)
     return Picture(_opened(start, data), orientation), dearer
@@ -63,10 +63,10 @@ def _opened(kept: bytes, data: bytes) -> ImageFile:
 
 
 def bytes_of_pixel(picture: Picture, data: bytes) -> int:
-    """Return how many bytes of a decoded image a pixel takes.
+    """Return the number of bytes that each pixel takes in the decoded image.
 
-    A PNG with two bytes a channel counts both, though Pillow keeps one of them: to
-    decode it takes as much work.
+    A PNG with two bytes a channel counts both. Pillow keeps only one, but has to decode
+    both.
     """
     file = picture.file
     if file.format == "PNG" and data[24:25] == b"\x10":

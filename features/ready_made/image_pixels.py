@@ -1,6 +1,6 @@
 """Decoding of an image's pixels to grey or to colours.
 
-Imported only where an image is handled, since it loads Pillow.
+The import loads Pillow, so other modules import this one only to handle an image.
 """
 
 import numpy as np
@@ -70,7 +70,7 @@ def load(picture: ImageFile, data: bytes) -> Image.Image:
 
 
 def turned(picture: Image.Image, orientation: int) -> Image.Image:
-    """Turn a decoded image upright; return an upright image as it is."""
+    """Turn a decoded image upright; `orientation` is EXIF's, 1 to 8."""
     method = TURNS.get(orientation)
     return picture if method is None else picture.transpose(method)
 
@@ -95,7 +95,10 @@ def high_bytes(picture: Image.Image) -> NDArray[np.uint8]:
 
 
 def thickened(width: int, height: int) -> tuple[int, int]:
-    """Return width and height, raised to MIN_SIDE; a long side shrinks in return."""
+    """Return a size with both sides at least MIN_SIDE.
+
+    If one side is raised, a long other side is cut to keep the number of pixels.
+    """
     longest = max(MIN_SIDE, width * height // MIN_SIDE)
     return (
         min(max(width, MIN_SIDE), longest),

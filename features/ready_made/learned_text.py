@@ -1,10 +1,10 @@
 """Features of texts that a build learns: scores by weighted terms.
 
 A term is a word, a pair of words or a sequence of characters. Each feature has one
-score for two classes, and a score a class for more. Its time grows with the text, and
-hardly with the number of known terms. A term is kept as its hash of 32 bits: with
-50,000 known terms, one in 86,000 other terms is taken for a known one, too few for a
-text's score to depend on.
+score for two classes, and for more classes one score per class. The time grows with the
+text, and hardly with the number of known terms. Terms are stored as hashes of 32 bits.
+With 50,000 known terms, one in 86,000 unknown terms has the hash of a known term; that
+is too rare to change a text's score much.
 """
 
 from dataclasses import dataclass
@@ -108,7 +108,7 @@ NOTHING = TermWeights(
 
 @dataclass(frozen=True, eq=False)
 class TermScores:
-    """The function of a learned feature: scores a text by its counted terms."""
+    """The function of a learned feature: it scores a text by its counted terms."""
 
     learned: TermWeights
 
@@ -163,31 +163,31 @@ def _run(step: Step, text: str) -> Any:
 
 @step(kind="text")
 def opening_terms(text: str) -> CountedTerms:
-    """Count the words, and pairs of neighbours, of the first 256 characters."""
+    """Count the words, and pairs of neighbours, in a text's first 256 characters."""
     return count_terms(with_pairs(word_hashes(words(lowered(text[:OPENING])))))
 
 
 @step(needs=[word_hashes])
 def word_terms(word_hashes: Hashes) -> CountedTerms:
-    """Count words."""
+    """Count the words of a text, given as hashes."""
     return count_terms(word_hashes.copy())
 
 
 @step(needs=[word_hashes])
 def pair_terms(word_hashes: Hashes) -> CountedTerms:
-    """Count words and pairs of neighbours."""
+    """Count the words and the pairs of neighbouring words, given the words' hashes."""
     return count_terms(with_pairs(word_hashes))
 
 
 @step(needs=[lowered])
 def short_terms(lowered: bytes) -> CountedTerms:
-    """Count sequences of 4 bytes, with spaces around the text."""
+    """Count sequences of 4 bytes; a space is added at both ends of the text."""
     return count_terms(sequences_of(lowered, range(4, 5)))
 
 
 @step(needs=[lowered])
 def sequence_terms(lowered: bytes) -> CountedTerms:
-    """Count sequences of 2, 3, 4 and 5 bytes, with spaces around the text."""
+    """Count sequences of 2, 3, 4 and 5 bytes; a space is added at both ends."""
     return count_terms(sequences_of(lowered, LENGTHS))
 
 
@@ -198,7 +198,10 @@ def with_pairs(words: Hashes) -> Hashes:
 
 
 def sequences_of(data: bytes, lengths: range) -> Hashes:
-    """Hash all runs of bytes of some ascending lengths; spaces surround the data."""
+    """Return the hashes of all sequences of `lengths` bytes, shortest first.
+
+    A space is added at both ends of `data`.
+    """
     codes = np.frombuffer(b" %b " % data.translate(SPACED), np.uint8).astype(np.uint32)
     hashes, found = codes, []
     for length in range(2, min(lengths.stop, len(codes) + 1)):

@@ -86,7 +86,7 @@ def encoded(text: str) -> bytes:
 
 @step(kind="text")
 def lowered(text: str) -> bytes:
-    """Encode in lower case, with a space for punctuation outside ASCII."""
+    """Encode as UTF-8 in lower case; punctuation outside ASCII becomes a space."""
     return b"".join(map(lowered_piece, pieces(text)))
 
 
@@ -141,10 +141,10 @@ def punctuation(byte_counts: NDArray[np.intp]) -> Doubles:
 
 @feature(needs=[encoded])
 def casing(encoded: bytes) -> Doubles:
-    """How letters are capitalised, as shares of the letters or words they could be.
+    """Shares that tell how letters are capitalised; only letters of ASCII count.
 
-    Capitals among letters, words that begin with one, words that begin with two,
-    capitals that follow a small letter, and letters among characters; ASCII only.
+    Capitals among letters, words that begin with one capital and with two, capitals
+    that follow a small letter, and letters among characters.
     """
     data = np.frombuffer(b" " + encoded + b" ", np.uint8)
     counts = np.zeros(6)
@@ -163,10 +163,10 @@ def casing(encoded: bytes) -> Doubles:
 
 
 def count_cases(data: Bytes) -> Doubles:
-    """Count capitals of bytes (n + 2,), of which the first and the last stand beside.
+    """Count letters and capitals in bytes (n + 2,); both ends are only context.
 
-    Letters, capitals, words, words that begin with a capital and with two, and capitals
-    that follow a small letter.
+    The counts are: letters, capitals, words, words that begin with a capital, words
+    that begin with two capitals, and capitals after a small letter.
     """
     letter, upper = LETTER[data], UPPER[data]
     here, capital = letter[1:-1], upper[1:-1]
@@ -186,7 +186,7 @@ def count_cases(data: Bytes) -> Doubles:
 
 @feature(needs=[encoded])
 def urls_numbers(encoded: bytes) -> Doubles:
-    """Logarithms of how often 12 patterns occur.
+    """Logarithms of the numbers of occurrences of 12 patterns.
 
     Links, mail addresses, numbers, long numbers, dates or decimals, percentages,
     currencies, hashtags, mentions, exclamations, repeated characters, tags.
@@ -200,18 +200,19 @@ def urls_numbers(encoded: bytes) -> Doubles:
 
 @feature(needs=[encoded])
 def compression(encoded: bytes) -> list[float]:
-    """Size of the text after zlib, fast and thorough: measures its repetition."""
+    """Relative size of the text after zlib, fast and thorough: low if it repeats."""
     length = len(encoded) + 16
     return [len(zlib.compress(encoded, level)) / length for level in (1, 9)]
 
 
 @feature(needs=[words])
 def type_token(words: list[bytes]) -> Doubles:
-    """How rich the vocabulary is, and how long its words are.
+    """Richness of the vocabulary, and lengths of the words.
 
-    Logarithm of the words, different words among them, these per root of the words
-    (Guiraud), words used once, share of the most frequent and of the five most
-    frequent, entropy in bits, mean and deviation of the words' bytes, words of over 6.
+    The columns are: logarithm of the number of words; different words, as a share of
+    all words and divided by the root of all words (Guiraud); share of words used once;
+    shares of the most frequent word and of the five most frequent words; entropy in
+    bits; mean and deviation of words' bytes; share of words of over 6 bytes.
     """
     total, each = max(len(words), 1), Counter[bytes]()
     for start in range(0, len(words), VALUES):
@@ -237,11 +238,11 @@ def type_token(words: list[bytes]) -> Doubles:
 
 @feature(needs=[lowered, words])
 def readability(lowered: bytes, words: list[bytes]) -> Doubles:
-    """How hard a text is to read, as far as counting can tell.
+    """Difficulty of reading a text, estimated by counting.
 
-    Flesch's reading ease, Flesch-Kincaid grade, automated readability and
-    Coleman-Liau indexes, each divided by 100 and within [-2, 2]; words per
-    sentence, syllables (runs of vowels) and letters per word; sentences.
+    Flesch's reading ease, Flesch-Kincaid grade, automated readability and Coleman-Liau
+    indexes, each divided by 100 and within [-2, 2]; words per sentence, syllables (runs
+    of vowels) and letters per word; sentences.
     """
     data = np.frombuffer(b" " + lowered, np.uint8)
     vowel, letter = VOWEL[data], LETTER[data]
@@ -284,14 +285,14 @@ def hashed_word_pairs(word_hashes: NDArray[np.uint32]) -> Doubles:
 
 @feature(needs=[lowered])
 def hashed_ngrams(lowered: bytes) -> Doubles:
-    """Sequences of 3 and of 5 characters in 128 buckets each, like `hashed_words`."""
+    """Bags of sequences of 3 and 5 characters, 128 buckets each; see `hashed_words`."""
     return np.concatenate(
         [in_buckets(sequences(lowered, length), BUCKETS) for length in (3, 5)]
     )
 
 
 def sequences(data: bytes, length: int) -> NDArray[np.uint32]:
-    """Hash every run of `length` bytes."""
+    """Return a hash of every sequence of `length` bytes in `data`."""
     codes = np.frombuffer(data, np.uint8).astype(np.uint32)
     count = max(len(codes) - length + 1, 0)
     hashes = np.zeros(count, np.uint32)
@@ -302,23 +303,29 @@ def sequences(data: bytes, length: int) -> NDArray[np.uint32]:
 
 
 def mixed(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Move every bit into the high bits (Knuth's multiplicative hashing, twice)."""
+    """Mix hashes, so that every bit of a hash changes its high bits.
+
+    This is Knuth's multiplicative hashing, done twice.
+    """
     hashes = (hashes ^ hashes >> np.uint32(15)) * np.uint32(0x85EBCA6B)
     return (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
 
 
 def in_buckets(hashes: NDArray[np.uint32], count: int) -> Doubles:
-    """Count hashes by their high bits: logarithms, scaled to a vector of length 1."""
+    """Count hashes in `count` buckets, by their high bits.
+
+    Returns the logarithms of the counts, scaled to a vector of length 1.
+    """
     shift = np.uint32(33 - count.bit_length())
     weights = np.log1p(count_each(hashes >> shift, count))
     return weights / max(float(np.linalg.norm(weights)), 1.0)
 
 
 def pieces(text: AnyStr) -> Iterator[AnyStr]:
-    """Cut a text, or its bytes, behind spaces and line ends into up to `PIECE` each.
+    """Cut a text, or its bytes, into pieces of up to `PIECE` characters.
 
-    A longer run without either is cut where a piece is full. There is at least one
-    piece, and all in a row are the text.
+    Cuts are after spaces and line ends. A longer run without either is cut at `PIECE`.
+    An empty text is one empty piece; joined, the pieces are the text.
     """
     space, line_end = (" ", "\n") if isinstance(text, str) else (b" ", b"\n")
     start = 0
@@ -332,7 +339,7 @@ def pieces(text: AnyStr) -> Iterator[AnyStr]:
 
 
 def gather(values: Iterable[Any], count: int, kind: type[np.generic]) -> NDArray[Any]:
-    """Collect `count` values in an array, a piece at a time."""
+    """Collect `count` values in an array, in pieces that let other threads run."""
     left, array = iter(values), np.empty(count, kind)
     for start in range(0, count, VALUES):
         some = min(VALUES, count - start)
@@ -341,7 +348,10 @@ def gather(values: Iterable[Any], count: int, kind: type[np.generic]) -> NDArray
 
 
 def count_each(codes: NDArray[Any], count: int) -> NDArray[np.intp]:
-    """Count each number from 0 to `count` - 1 among `codes`, a piece at a time."""
+    """Return how often each number from 0 to `count` - 1 occurs among `codes`.
+
+    Codes are counted in pieces, so that other threads can run between them.
+    """
     counts = np.zeros(count, np.intp)
     for start in range(0, len(codes), PIECE):
         counts += np.bincount(codes[start : start + PIECE], minlength=count)

@@ -34,7 +34,7 @@ EXACT = 2.0**53  # readers of JSON round larger whole numbers
 
 
 class KnownWords(dict[Value, float]):
-    """Numbers of the known words of a column. Spaces around a word do not count."""
+    """A mapping from a column's known words to numbers; outer spaces are ignored."""
 
     def __missing__(self, value: object) -> float:
         """Look a word up without spaces and `.0`; KeyError for an unknown word."""
@@ -61,9 +61,9 @@ Codes = KnownWords | DateCodes | Shift
 class Columns:
     """Turns a record into numbers: the function of the features that `columns` makes.
 
-    Its arguments are those of `columns`. `sources` has the column that each number of
-    the result comes from; `codes` the conversion of that column's values to numbers,
-    None for numbers that are stored as they are.
+    The arguments are those of `columns`. `sources` has, for each number of the result,
+    the column that it is read from. `codes` has the conversion of that column's values
+    to numbers, or None for numbers that need no conversion.
     """
 
     names: tuple[str, ...]
@@ -73,7 +73,7 @@ class Columns:
     shifts: Mapping[str, Shift] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Prepare the conversions, which every call needs."""
+        """Prepare the conversions that every call uses."""
         read = [(name, codes) for name in self.names for codes in self._read_as(name)]
         self.sources = tuple(name for name, _ in read)
         self.codes = tuple(codes for _, codes in read)
@@ -91,8 +91,8 @@ class Columns:
     def __call__(self, record: Mapping[str, Value]) -> NDArray[np.float32]:
         """Read the columns: (len(sources),) float32, NaN for missing or unknown values.
 
-        BadItem if a number is infinite or beyond float32, or a string comes where a
-        number is needed.
+        Raises BadItem if a number is infinite or beyond float32, or if a column of
+        numbers has a string.
         """
         try:
             values: Iterable[Value] = map(record.__getitem__, self.sources)
@@ -110,8 +110,8 @@ class Columns:
     def read(self, records: Records, values: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Read all records at once into `values` (N, width).
 
-        Returns marks (N,) of the records that a call may refuse; these must be read
-        alone.
+        Returns a mask (N,): True for each record that may be invalid, and must be read
+        alone by a call.
         """
         doubtful = np.zeros(len(records), np.bool_)
         for place, (name, codes) in enumerate(
@@ -148,7 +148,10 @@ class Columns:
 def _read_column(
     column: Column | None, codes: Codes | None, rows: Rows
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | bool]:
-    """Return rows of a column as numbers, and a mask: True for rows to read alone."""
+    """Return rows of a column as numbers, and a mask of rows to read alone.
+
+    The mask is True for rows that may be invalid.
+    """
     if column is None:
         return np.full(len(rows), np.nan), False
     if column.kind == "number" and (codes is None or isinstance(codes, Shift)):
@@ -169,7 +172,7 @@ def _read_column(
 
 
 def codes_of(words: Sequence[str]) -> KnownWords:
-    """Give each word a number from 0, and its other spellings the same number.
+    """Number the words from 0; other spellings of a word get the same number.
 
     Other spellings are the number 7 of the word `7`, and, if the words are a pair of
     `TRUTHS`, booleans, `True` and `False`, 1 and 0, and the words in capitals.
@@ -214,7 +217,7 @@ def columns(
 ) -> Feature:
     """Make a feature of some columns of a record.
 
-    A column of numbers is taken as it is. A string is read as its position in its
+    A column of numbers is read unchanged. A string is read as its position in its
     column's vocabulary (see `learn_texts`), a date as the numbers in `dates`: "day"
     since 1970, "month", "weekday", "hour" and "second" of the hour. Missing and unknown
     values are NaN; so is a number in a column of strings or dates. A string in a column
@@ -222,7 +225,7 @@ def columns(
 
     All mappings but `declared` are by column; entries for other columns are ignored.
     `orders` has the order of day and month, "MDY" or "DMY", for dates in which both are
-    numbers; `shifts` are those that `learn_numbers` finds. `declared` has the cost of
+    numbers; `shifts` come from `learn_numbers`. `declared` has the cost of
     obtaining these columns, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
 
     Examples
@@ -268,9 +271,9 @@ class Texts(NamedTuple):
 def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
     """Collect the strings of each column that holds any, the most frequent first.
 
-    Small trees divide words better in this order than in alphabetical order, in which
-    words of the same frequency are. A column is a column of dates if all its strings
-    are dates.
+    Words of the same frequency are in alphabetical order. Small trees divide words
+    better in this order than in alphabetical order alone. A column is a column of dates
+    if all its strings are dates.
     """
     if isinstance(items, Records):
         return _learn_at_once(items, columns)
@@ -322,7 +325,7 @@ def _read_in_turn(
 
 
 def refuse_twice(where: str, words: Sequence[str]) -> None:
-    """Raise if a word occurs more than once."""
+    """Raise BadFeature if a word occurs more than once; `where` begins the message."""
     for word, count in Counter(words).items():
         if count > 1:
             raise BadFeature(f"{where} names {word!r} twice")

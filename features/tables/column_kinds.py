@@ -120,7 +120,7 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
 
 
 def _unclear_points(cells: Any, terms: ColumnTerms) -> str:
-    """Warn of points that may separate thousands; return "" if no point may."""
+    """Return a warning if points may separate thousands; "" if no point may."""
     if not terms.commas or terms.decimal is not None:
         return ""
     points = pc.filter(cells, pc.match_substring(cells, "."))
@@ -190,7 +190,7 @@ def _nothing_like(column: Column, count: int) -> Column:
 
 
 def without_rows(columns: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the positions of rows with some value, and of rows without a value."""
+    """Return positions of rows with at least one value, and of rows without any."""
     first, *others = columns.values()
     empty = first.is_null()
     for column in others:
@@ -204,8 +204,8 @@ def without_rows(columns: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]
 def rows_of_names(columns: Mapping[str, Any]) -> list[int]:
     """Return the positions of rows that repeat the names of the columns.
 
-    Files that were put one after the other have such rows. A table of one column has
-    none, as a word in it may happen to be the name.
+    Files that were put one after the other have such rows. For a table of one column
+    the result is empty, since a cell may happen to be the column's name.
     """
     if len(columns) < 2:
         return []
@@ -369,7 +369,7 @@ def _typed_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
 
 
 def _written(cells: Any) -> Any:
-    """Write numbers as words, whole numbers without a fraction, as requests do."""
+    """Write numbers as words; whole numbers get no fraction, as in requests."""
     if pa.types.is_integer(cells.type):
         return cells.cast(pa.string())
     values = [None if v is None or v != v else v for v in cells.to_pylist()]

@@ -95,8 +95,8 @@ _WRITTEN = {
 def read_date(text: str, order: DateOrder = "YMD") -> datetime:
     """Read a date as its time in UTC, without a zone; ValueError for any other text.
 
-    `order` counts where day and month are numbers and the year is last; "YMD" reads no
-    such date.
+    `order` matters only if day and month are numbers and the year is last. With "YMD"
+    such a date is refused.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def micros_of(text: str, order: DateOrder = "YMD") -> int:
 def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
     """Return all words as microseconds from 1970, for each order that reads all words.
 
-    The result is empty without words, or if no order reads all words.
+    The result is empty if there are no words, or if no order reads all words.
     """
     found: dict[DateOrder, list[int]] = {}
     for order in ORDERS if words else ():
@@ -192,7 +192,7 @@ def show_date(micros: int, whole_day: bool) -> str:
 
 
 class DateCodes:
-    """One number of each date, looked up as in a vocabulary of all dates.
+    """A mapping from the text of any date to one number, such as its month.
 
     The number is a "day": days since 1970, with the time of day as a fraction; a
     "month" from 1; a "weekday" from 0, which is Monday; an "hour" from 0; or a "second"
@@ -203,14 +203,14 @@ class DateCodes:
         self.part, self.order = part, order
 
     def __getitem__(self, text: object) -> float:
-        """Read a date; KeyError for any other value."""
+        """Return the number of a date; KeyError for any other value."""
         number = self.get(text, math.nan)
         if number != number:
             raise KeyError(text)
         return number
 
     def get(self, text: object, default: float) -> float:
-        """Read a date; return the default for any other value."""
+        """Return the number of a date; the default for any other value."""
         if type(text) is not str:
             return default
         try:
@@ -227,28 +227,28 @@ class DateCodes:
 
 
 def days_of(micros: Micros) -> NDArray[np.float64]:
-    """Days since 1970."""
+    """Return days since 1970 began, with the time of day as a fraction."""
     return micros.astype(np.float64) / DAY_US
 
 
 def months_of(micros: Micros) -> NDArray[np.int64]:
-    """Months, from 1."""
+    """Return the months of the year, from 1."""
     months: NDArray[np.int64] = micros.view("M8[us]").astype("M8[M]").astype(np.int64)
     return months % 12 + 1
 
 
 def weekdays_of(micros: Micros) -> NDArray[np.int64]:
-    """Days of the week, from 0: Monday."""
+    """Return the days of the week, from 0, which is Monday."""
     return (micros // DAY_US + 3) % 7
 
 
 def hours_of(micros: Micros) -> NDArray[np.int64]:
-    """Hours, from 0."""
+    """Return the hours of the day, from 0."""
     return micros // HOUR_US % 24
 
 
 def seconds_of(micros: Micros) -> NDArray[np.float64]:
-    """Seconds since the full hour."""
+    """Return the seconds since the full hour, with their fractions."""
     return (micros % HOUR_US).astype(np.float64) / SECOND_US
 
 
@@ -262,10 +262,10 @@ NUMBERS_OF: Mapping[Part, Callable[[Micros], NDArray[np.generic]]] = {
 
 
 def parts_of(micros: Micros) -> tuple[Part, ...]:
-    """Choose the numbers that tell dates apart: days, and parts with several values.
+    """Choose the numbers that distinguish dates: days, and parts with several values.
 
-    As float32, days keep every third minute. Seconds are chosen if that makes one date
-    in 50 or more the same as another.
+    In float32, days are exact to about three minutes. Seconds are chosen if without
+    them one date in 50 or more would equal another.
     """
     known = np.unique(micros[micros != NO_DATE])
     days = np.unique(days_of(known).astype(np.float32))

@@ -1,4 +1,4 @@
-"""Shifts of columns toward zero, where float32 tells more numbers apart.
+"""Shifts of columns toward zero, where float32 distinguishes more numbers.
 
 Models and servers read float32, which has 24 bits: of the seconds since 1970 it keeps
 every 128th. Most columns vary far less than they are large, so they fit after an offset
@@ -54,9 +54,10 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
             )
 
     def get(self, value: Any, default: float) -> Any:
-        """Move a number; return the default for an empty cell.
+        """Return the stored form of a number; the default for an empty cell.
 
-        A number beyond float32, and any other value, is returned unchanged.
+        None and the numbers in `empty` are empty cells. A number beyond float32, and
+        any value that is no number, is returned unchanged.
         """
         if value is None or value in self.empty:
             return default
@@ -66,13 +67,16 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
         return min(max(moved, -FLOAT32_MAX), FLOAT32_MAX)
 
     def __getitem__(self, value: Any) -> Any:
-        """Move a number; KeyError for an empty cell."""
+        """Return the stored form of a number; KeyError for an empty cell."""
         if value is None or value in self.empty:
             raise KeyError(value)
         return self.get(value, math.nan)
 
     def moved(self, values: Numbers) -> Numbers:
-        """Move numbers (N,) of at most FLOAT32_MAX; numbers in `empty` become NaN."""
+        """Return the stored form of numbers (N,); NaN for numbers in `empty`.
+
+        Numbers must be at most FLOAT32_MAX.
+        """
         with np.errstate(over="ignore"):
             moved = (values - self.offset) * self.scale
         if self.empty:
@@ -94,9 +98,9 @@ class Learned(NamedTuple):
 
 
 def learn_shift(values: NDArray[Any]) -> Learned:
-    """Find a shift of a column (N,) with which float32 tells its numbers apart.
+    """Find a shift of a column (N,) with which float32 distinguishes its numbers.
 
-    Trees must tell them apart, too: they ignore differences below 1e-7. NaN, infinity
+    Trees must distinguish them, too: they ignore differences below 1e-7. NaN, infinity
     and numbers beyond float32 do not count.
     """
     if values.dtype.itemsize < 3 or not len(values):
@@ -126,19 +130,18 @@ def _loss(found: tuple[int, Shift]) -> int:
 
 
 def _is_chance(numbers: Numbers, lost: int) -> bool:
-    """Return True if so few lost fractions are explained by chance."""
     is_few = lost < CHANCE and lost < CHANCE_SHARE * len(numbers)
     return is_few and not (np.trunc(numbers) == numbers).all()
 
 
 def _centers(numbers: Numbers) -> list[float]:
-    """List offsets to try: the median, and the number in the middle of the range."""
+    """Return offsets to try: the median, and the number in the middle of the range."""
     middle = np.searchsorted(numbers, numbers[0] / 2 + numbers[-1] / 2)
     return [float(numbers[len(numbers) // 2]), float(numbers[middle])]
 
 
 def learn_numbers(items: Sequence[Item], columns: Sequence[str]) -> dict[str, Learned]:
-    """Choose the shifts of columns; columns that need no shift are left out."""
+    """Return the shifts of the columns that need one, by column."""
     learned = {column: _learn_column(items, column) for column in columns}
     return {
         column: found for column, found in learned.items() if found != Learned(None)
@@ -167,7 +170,10 @@ def _values(items: Sequence[Item], column: str) -> NDArray[Any]:
 
 
 def count_lost(numbers: Numbers, shift: Shift = NO_SHIFT) -> int:
-    """Count the numbers, ascending and different, that become the same as another."""
+    """Count the numbers that a shift makes equal to another number in float32.
+
+    `numbers` ascend and are different.
+    """
     stored = shift.moved(numbers).astype(np.float32)
     return int((stored[1:] == stored[:-1]).sum())
 

@@ -36,7 +36,7 @@ class WordCodes(NamedTuple):
     words: list[str]
 
     def used(self) -> Rows:
-        """Return the codes that occur, most frequent words first, then by alphabet."""
+        """Return the codes that occur, the most frequent first, then by alphabet."""
         counts = np.bincount(self.codes + 1, minlength=len(self.words) + 1)[1:].tolist()
         used = [code for code, count in enumerate(counts) if count]
         used.sort(key=lambda code: (-counts[code], self.words[code]))
@@ -76,7 +76,7 @@ class Column:
         return numbers
 
     def words(self) -> WordCodes:
-        """Return words or free texts: the different ones, and a code for each cell."""
+        """Return the different words or free texts, and a code for each cell."""
         coded = self.cells if self.kind == "word" else self.cells.dictionary_encode()
         codes = coded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
         return WordCodes(codes.astype(np.int64), coded.dictionary.to_pylist())
@@ -99,7 +99,7 @@ class Column:
     def told_apart(self) -> tuple[Rows, Sequence[Value]]:
         """Return the code of each cell's value (N,), and the value of each code.
 
-        The code of an empty cell is `MISSING`.
+        Equal values have one code. The code of an empty cell is `MISSING`.
         """
         if self.kind in ("word", "text"):
             return self.words()
@@ -111,7 +111,7 @@ class Column:
         return codes, self.values(known[first])
 
     def values(self, rows: Rows) -> list[Value]:
-        """Return some cells as records hold them; None for empty cells."""
+        """Return the values of the cells in `rows`; None for empty cells."""
         if self.kind == "number":
             numbers: list[Any] = self.numbers()[rows].tolist()
             return [None if number != number else number for number in numbers]
@@ -125,7 +125,10 @@ class Column:
         return found
 
     def digest(self, rows: Rows) -> bytes:
-        """Hash some cells; Arrow's type and other cells do not change the hash."""
+        """Return a hash of the values in `rows`.
+
+        Neither other cells nor the type of the Arrow array change the hash.
+        """
         digest = hashlib.sha256(self.kind.encode())
         if self.kind == "number":
             digest.update(self.numbers()[rows].astype(np.float64).data)
@@ -144,10 +147,10 @@ class Column:
 
 
 class Records(Sequence[Item]):
-    """Some rows of a table, as items.
+    """Some rows of a table, each made into an item when it is read.
 
-    `columns` has the columns of the whole table by name, `rows` (N,) the positions of
-    these rows in it, in their order.
+    `columns` has the columns of the whole table by name. `rows` (N,) has the positions
+    of the chosen rows, in the order of the items.
     """
 
     def __init__(self, columns: Mapping[str, Column], rows: Rows) -> None:
@@ -175,12 +178,12 @@ class Records(Sequence[Item]):
             yield Item("record", dict(zip(self.columns, values, strict=True)), 1.0)
 
     def take(self, places: Rows) -> "Records":
-        """Return some rows, in the order of `places`; the table is shared."""
+        """Return the records at `places`, in that order, without copying the table."""
         return Records(self.columns, self.rows[places])
 
     @property
     def digest(self) -> str:
-        """Hash the names and cells of these rows."""
+        """Return a hash of the names and the cells of the chosen rows."""
         digest = hashlib.sha256()
         for name, column in self.columns.items():
             digest.update(repr(name).encode())
@@ -189,7 +192,7 @@ class Records(Sequence[Item]):
 
 
 def take(items: Sequence[Any], places: Rows) -> Sequence[Any]:
-    """Return some items of a sequence, by its own method `take` if it has one."""
+    """Return the items at `places`; a sequence with a method `take` does it itself."""
     own = getattr(items, "take", None)
     if own is not None:
         kept: Sequence[Any] = own(places)

@@ -1,8 +1,8 @@
 """Features of texts on a column of free text in records.
 
-A feature of texts begins with a string. On a column, it begins with a step that takes
-the string out of the record; the other steps are the same as for texts. The features of
-one column share their steps; those of different columns do not.
+A feature of texts reads a string. On a column, a first step takes the string out of the
+record; the other steps are the same as for texts. The features of one column share
+their steps; features of different columns do not.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ BETWEEN = ": "  # between column and feature, as in `note: learned_words`
 
 @dataclass(frozen=True)
 class TextOf:
-    """Step that takes the text out of a column of a record.
+    """A step that takes the text out of a column of a record.
 
-    A missing or empty cell gives the empty text: every feature of texts is finite for
-    it, and its length tells it apart.
+    For a missing or empty cell the text is empty. Every feature of texts is finite for
+    the empty text, and `text_length` shows that it is empty.
     """
 
     column: str
@@ -58,7 +58,7 @@ class StepOfColumn(Step):
 
 
 def name_on(column: str, feature: str) -> str:
-    """Name a feature of texts on a column, such as `note: learned_words`."""
+    """Return the name of a feature of texts on a column: `note: learned_words`."""
     return f"{column}{BETWEEN}{feature}"
 
 
@@ -67,8 +67,8 @@ def feature_on(
 ) -> Feature:
     """Make a feature of records, which computes a feature of texts on a column.
 
-    `declared` has the costs, by unit, of obtaining the text; all its features share
-    them.
+    `declared` has the costs of obtaining the text, by unit. All features of the same
+    text share these costs.
     """
     begin = StepOfColumn(
         f"text of {text.column}",
@@ -91,7 +91,7 @@ def feature_on(
 def _step_on(
     text: TextOf, step: Step, made: dict[Step | None, StepOfColumn]
 ) -> StepOfColumn:
-    """Put a step of texts on a column; reuse the step that `made` has for it."""
+    """Return a step of texts on a column, from `made` if the step is there already."""
     if step not in made:
         needs = tuple(_step_on(text, need, made) for need in step.needs)
         made[step] = StepOfColumn(

@@ -81,13 +81,16 @@ def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
 
 
 def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
-    """Return True if a cell of numbers or dates is empty, or holds a word for empty."""
+    """Return True if a cell of numbers or dates is empty.
+
+    A word such as `NA`, or a word in `missing`, also counts as empty.
+    """
     text = trim(cell)
     return not text or text in missing or text in EMPTY
 
 
 def read_numbers(words: Sequence[str], decimal: Decimal) -> list[float] | None:
-    """Read words as numbers of one currency; None if any word is no such number."""
+    """Read words as numbers of one currency; None if a word is no such number."""
     money: set[str] = set()
     numbers = []
     try:
