@@ -73,7 +73,7 @@ class TermWeights:
             object.__setattr__(self, name, np.asarray(getattr(self, name)))
 
     def check(self) -> None:
-        """Raise BadFeature if arrays do not fit together, or scores may be infinite."""
+        """Raise BadFeature if arrays do not fit together or scores may be infinite."""
         shapes = [array.shape for array in self.arrays().values()]
         count, width = len(self.rarity), len(self.intercepts)
         kinds = [array.dtype for array in self.arrays().values()]

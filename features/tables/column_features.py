@@ -172,7 +172,7 @@ def _read_column(
 
 
 def codes_of(words: Sequence[str]) -> KnownWords:
-    """Number the words from 0; other spellings of a word get the same number.
+    """Give each word a number from 0; its other spellings get the same number.
 
     Other spellings are the number 7 of the word `7`, and, if the words are a pair of
     `TRUTHS`, booleans, `True` and `False`, 1 and 0, and the words in capitals.

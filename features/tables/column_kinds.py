@@ -151,7 +151,7 @@ class _Distinct(NamedTuple):
         return cls(words, coded.indices)
 
     def spread(self, values: Any) -> Any:
-        """Return a value for each cell, from the values of `words`."""
+        """Return a value for each cell; `values` has one for each different cell."""
         return values.take(self.places)
 
     @property

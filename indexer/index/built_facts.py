@@ -59,7 +59,7 @@ class BuiltExits(msgspec.Struct):
 
 
 class BuiltTimes(msgspec.Struct):
-    """Measured times of a curve; `sizes` has one list for each number of a size."""
+    """Measured times of a curve; `sizes` has a list for each number of a size."""
 
     sizes: list[list[Above0]]
     seconds: list[Amount]
@@ -68,8 +68,9 @@ class BuiltTimes(msgspec.Struct):
 class BuiltCurve(msgspec.Struct):
     """Cost curve of one feature or step.
 
-    `measured` is None where seconds are declared, and absent in older files. Each of
-    `points` is a size, and the median, the high quantile and the fitted seconds there.
+    `measured` is None if the seconds are declared, and absent in older files. Each of
+    `points` has four numbers: a size, and the median, the high quantile and the fitted
+    seconds at that size.
     """
 
     name: str
@@ -112,7 +113,7 @@ class BuiltLearner(msgspec.Struct):
 
 
 class BuiltViolations(msgspec.Struct):
-    """Pairs of sets in which the larger set had a lower quality."""
+    """Pairs of feature sets in which the larger set had a lower quality."""
 
     count: Count
     pairs: Count
@@ -134,7 +135,7 @@ class BuiltSearch(msgspec.Struct):
 
 
 class BuiltRace(msgspec.Struct):
-    """A race between learners; a curve's points are examples, score and seconds."""
+    """A comparison of learners; points of a curve are examples, score and seconds."""
 
     strategy: str
     learner: str
@@ -147,7 +148,7 @@ class BuiltRace(msgspec.Struct):
 
 
 class BuiltTesting(msgspec.Struct):
-    """Settings of a project's [search]."""
+    """Settings in the section [search] of a project."""
 
     budgets: tuple[Amount, Amount] | None = None
     folds: Count | None = None
@@ -164,7 +165,7 @@ class BuiltGaps(msgspec.Struct):
 
 
 class BuiltPace(msgspec.Struct):
-    """Seconds of each sample, which `MachineTimes` checks further."""
+    """Seconds that each sample took; `MachineTimes` checks them further."""
 
     overhead: list[float]
     step: list[list[float]]
@@ -219,7 +220,7 @@ class MetaFacts(msgspec.Struct):
 
 
 def exits_of(meta: Mapping[str, Any]) -> BuiltExits | None:
-    """Read the facts of early exits; None without exits."""
+    """Read the facts of early exits; None for an index without early exits."""
     exits = meta.get("exits") or {}
     _convert(exits.get("lacking", ""), str, "meta.exits.lacking")
     if not exits.keys() & set(BuiltExits.__struct_fields__):
@@ -235,7 +236,7 @@ def gaps_of(meta: Mapping[str, Any]) -> BuiltGaps | None:
 
 
 def races_of(meta: Mapping[str, Any]) -> list[BuiltRace]:
-    """Read the races that chose learners; none if the project named the learner."""
+    """Read the comparisons that chose learners; none if the project named a learner."""
     race = meta.get("selection") or {}
     levels = race.get("levels", [race]) if race else []
     races: list[BuiltRace] = _convert(levels, list[BuiltRace], "meta.selection")
@@ -245,7 +246,10 @@ def races_of(meta: Mapping[str, Any]) -> list[BuiltRace]:
 def check_curves(
     curves: Sequence[BuiltCurve], names: Sequence[str], steps: int, pairs: bool
 ) -> None:
-    """Refuse curves of other features or steps; with `pairs` sizes are two numbers."""
+    """Raise BadIndexFile if curves do not match the features `names` and the steps.
+
+    `pairs` is True if sizes are two numbers.
+    """
     if not curves:
         return
     named = [curve.name for curve in curves[: len(names)]]

@@ -32,12 +32,12 @@ class ColumnFacts(msgspec.Struct, omit_defaults=True):
 
     @property
     def share_empty(self) -> float:
-        """Share of the cells that hold nothing."""
+        """Share of the column's cells that are empty."""
         return self.empty / self.rows if self.rows else 0.0
 
 
 def column_lines(columns: Sequence[ColumnFacts]) -> list[str]:
-    """Write a line of headings, and a line for each column."""
+    """Return lines of a table for people: headings, and a line for each column."""
     if not columns:
         return []
     rows = [("column", "kind", "empty", "different", "such as")]

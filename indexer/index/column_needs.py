@@ -1,4 +1,4 @@
-"""Columns that features need, and features that a record's empty columns withhold."""
+"""Columns that features need, and features that need a record's empty columns."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -19,14 +19,18 @@ REMEMBERED = 1024
 
 
 class Needs(NamedTuple):
-    """The needs of one feature, as bits of columns."""
+    """The columns that one feature needs, as bits."""
 
     columns: int  # Columns that the feature reads; 0 for a function, which may read any
     always: int  # Columns of the feature that no item of the build lacked
     spared: bool  # True if all columns of the feature may be empty
 
     def is_met(self, empty: int) -> bool:
-        """Return True if models know the feature's value without `empty` columns."""
+        """Return True if the feature can be computed although columns are empty.
+
+        A feature's value without some column counts only if records of the build lacked
+        the column too, since only then models have learned the value.
+        """
         lost = empty & self.columns
         return not lost & self.always and (self.spared or lost != self.columns)
 
@@ -47,7 +51,7 @@ class ColumnNeeds:
 
     @classmethod
     def of(cls, package: Package) -> Self:
-        """Make the needs of a package's features."""
+        """Return the needs of a package's features."""
         return cls(package.features, gaps_of(package.meta))
 
     def _of(self, feature: StoredFeature, gaps: BuiltGaps | None) -> Needs:
@@ -83,9 +87,10 @@ class ColumnNeeds:
     def withheld_of_rows(
         self, missing: Mapping[str, NDArray[np.bool_]], count: int
     ) -> NDArray[np.int64]:
-        """Find the withheld features (count,) of rows from the missing cells (count,).
+        """Return masks (count,) of the features that cannot be computed for each row.
 
-        Columns that `missing` does not name are missing in every row.
+        `missing` has, by column, a mask (count,) of the empty cells. Columns that
+        `missing` does not name are empty in every row.
         """
         masks = np.zeros(count, np.int64)
         for k, needs in enumerate(self._needs):
@@ -108,12 +113,15 @@ class ColumnNeeds:
         return bits
 
     def named(self, bits: int) -> tuple[str, ...]:
-        """Return the names of a mask's columns, in their order."""
+        """Return the names of the columns in a mask, in the order of the bits."""
         return tuple(name for name, bit in self.bits.items() if bits & bit)
 
 
 def coming_together(features: Iterable[StoredFeature]) -> tuple[int, ...]:
-    """Return for each feature the mask of features that need no further columns."""
+    """Return for each feature a mask of the features that read only its columns.
+
+    The mask contains the feature itself.
+    """
     reads = [None if one.reads is None else frozenset(one.reads) for one in features]
     return tuple(
         sum(

@@ -32,7 +32,7 @@ class SkylineSet(msgspec.Struct):
 
 
 class SkylineFacts(msgspec.Struct):
-    """The candidates worth buying at one size, by ascending cost."""
+    """The candidates on the skyline of one size, by ascending cost."""
 
     size: Size
     unit: str  # "us" for times, else the index's unit of cost
@@ -41,7 +41,7 @@ class SkylineFacts(msgspec.Struct):
 
 
 class Facts(msgspec.Struct, kw_only=True):
-    """All facts about an index; facts about its package are unset without a package."""
+    """All facts about an index; without a package, the package's facts are unset."""
 
     version: str  # Checksum of the index's file; "" before it is saved
     sizes: tuple[Size, Size]  # The smallest and the largest item size
@@ -70,7 +70,7 @@ class Facts(msgspec.Struct, kw_only=True):
 
 
 def facts_of(index: Index) -> Facts:
-    """Describe an index."""
+    """Return all facts about an index, as data."""
     measure, parts = measure_of(index), index.lookup.facts()
     facts = Facts(
         version=index.version,
@@ -114,12 +114,12 @@ def _shortened(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_of(index: Index) -> str:
-    """Return the name of the measure of quality that an index has."""
+    """Return the name of the measure of an index's qualities, such as accuracy."""
     return index.package.measure if index.package else "accuracy"
 
 
 def skylines_of(index: Index, count: int) -> list[SkylineFacts]:
-    """Describe skylines at up to `count` sizes, from least to largest."""
+    """Return facts of skylines at up to `count` sizes, from least to largest."""
     means = mean_coefficients(index)
     low, high = index.sizes
     if low == high:
@@ -136,7 +136,7 @@ def mean_coefficients(index: Index) -> NDArray[np.float64]:
 
 
 def skyline_at(index: Index, means: NDArray[np.float64], size: Size) -> SkylineFacts:
-    """Describe the skyline at one size; `means` are the `mean_coefficients`."""
+    """Return facts of the skyline at one size; `means` are `mean_coefficients`."""
     package = index.package
     unit = str(package.meta.get("unit", "s")) if package else "s"
     factor = 1e6 if unit == "s" else 1.0

@@ -25,7 +25,7 @@ from .size_pair_lookup import SizePairLookup
 
 
 class Candidate(NamedTuple):
-    """The candidate that a budget buys.
+    """The best candidate that fits a budget.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Index:
             Cost polynomials in the item size, constant first, seconds: 1, n, n^2 ...,
             or 1, a, b, a^2, ab, b^2 ... for sizes of two numbers.
         qualities : (C,)
-            In [0, 1].
+            Expected qualities, in [0, 1].
         sizes
             Smallest and largest item size, each one number or a pair.
 
@@ -194,7 +194,7 @@ class Index:
         return self.lookup.skyline(size)
 
     def covers(self, size: Size) -> bool:
-        """Return True if the choice is optimal at a size."""
+        """Return True if a size is within `sizes`, so that choices are optimal."""
         (low, high), numbers = map(_numbers, self.sizes), _numbers(size)
         return all(a <= n <= b for a, n, b in zip(low, numbers, high, strict=True))
 
@@ -203,11 +203,11 @@ class Index:
         return cost_at(self.coefficients[row].tolist(), size)
 
     def rescaled(self, factors: MachineFactors, declared: ArrayLike) -> Self:
-        """Index the same candidates with their costs on another machine.
+        """Return an index of the same candidates with their costs on another machine.
 
-        Feature sets that the build dropped remain dropped. `declared` (m,) or (m + s,)
-        is the declared part of each feature's cost, then of each step's, in budget
-        units.
+        Feature sets that the build dropped remain dropped. `declared` is the declared
+        part of the cost of each feature, shape (m,), or of each feature and then each
+        step, shape (m + s,), in budget units.
         """
         package = self.package
         if package is None:

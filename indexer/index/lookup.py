@@ -59,15 +59,15 @@ class Lookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def facts(self) -> dict[str, int]:
-        """Return the number of parts that sizes are divided into, by name."""
+        """Return numbers that describe the structure, such as its breakpoints."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return all arrays by their names in a file."""
+        """Return all arrays, by the names that the arrays have in a file."""
         return {_file_name(one): getattr(self, one.name) for one in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Make a look-up from the arrays of `arrays`, without a copy, and check it."""
+        """Make a look-up from arrays by name, without a copy, and check the arrays."""
         own = {}
         for one in fields(cls):
             name, (dtype, dimensions) = _file_name(one), one.metadata["form"]
@@ -90,7 +90,7 @@ class Lookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def _needs(self) -> dict[str, Callable[[], Any]]:
-        """Return checks of the arrays, in order, by the fault that each one finds."""
+        """Return checks of the arrays, in order; the key is the fault if one fails."""
 
     @abstractmethod
     def check_source(
@@ -99,7 +99,7 @@ class Lookup(ABC, Generic[OneSize]):
         """Refuse candidates or sizes that the look-up was not built for."""
 
     def _check_ranked(self, coefficients: Floats, qualities: Floats) -> None:
-        """Refuse `rows` that are not candidates, or not in ascending quality."""
+        """Raise BadIndexFile unless `rows` are candidates in ascending quality."""
         rows = self.rows
         if (
             rows.max() >= len(qualities)

@@ -94,12 +94,12 @@ def time_features(
     now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
-    """Time overhead, steps and features of some items, in rounds of all calls.
+    """Time the overhead, the steps and the features of some items, in rounds.
 
     The generator yields about once a millisecond, so that a server can answer requests
-    meanwhile. After `limit_s` no round starts, except for the first two. Returns
-    seconds (R, S, 1 + s + m) of the overhead, the steps and the features, all of which
-    have run before; NaN where a feature's seconds are declared.
+    meanwhile. After `limit_s` no round starts, except for the first two. The generator
+    returns seconds (R, S, 1 + s + m) of the overhead, the steps and the features, all
+    of which ran once before; NaN if a feature's seconds are declared.
     """
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
@@ -129,7 +129,10 @@ def time_models(
     now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
-    """Time models on the samples' rows, as `time_features` does: seconds (R, S, M)."""
+    """Time models on the rows of the samples, in rounds; yield as `time_features`.
+
+    The generator returns seconds (R, S, M).
+    """
 
     def calls() -> Iterator[TimedCall]:
         for place, model in enumerate(models):
@@ -145,7 +148,7 @@ def _time_rounds(
     now: Callable[[], float],
     limit_s: float,
 ) -> Generator[None, None, Floats]:
-    """Time all calls in rounds; seconds (R, *shape)."""
+    """Time all calls in rounds, and return seconds (R, *shape)."""
     rounds: list[Floats] = []
     stopwatch = Stopwatch(now, now, TRIES)
     began_s = piece_s = now()
@@ -189,7 +192,7 @@ def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
 
 
 class MachineFactors(NamedTuple):
-    """Time on this machine divided by time on the build's machine, for each part."""
+    """Time on this machine divided by time on the build's machine, by kind of work."""
 
     # `overhead` and `models`: one factor for every overhead, one for all models
     overhead: float

@@ -1,10 +1,10 @@
 """The next feature to compute while a request's time runs: any-time Poly-Dom.
 
-ICSP leaves this open (section 6.2). The rule is asked again after every feature. It
-aims at the stored set with the largest expected quality at the deadline, and names the
-first feature of that set. Each answer on the way to a set is ready in time with a
-chance that follows from the typical and the high times of its features. So the rule may
-aim at a dear set, as cheaper answers on the way are safe. It starts no feature unless a
+ICSP leaves this open (section 6.2). The rule decides again after every feature. It aims
+at the stored set with the largest expected quality at the deadline, and names the first
+feature of that set. Each answer on the way to a set is ready in time with a chance that
+follows from the typical and the high times of its features. So the rule may aim at an
+expensive set, since cheaper answers on the way are safe. It starts no feature unless a
 better answer is more likely than not.
 """
 
@@ -34,7 +34,7 @@ class NodeCosts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnytimeRule:
-    """The rule of one index for the next feature; immutable."""
+    """The rule that chooses the next feature, for one index; immutable."""
 
     costs: CostTable  # High cost curves of features and steps
     # `typical_features` (m,) and `typical_steps` (s,): Median time as a share of the
@@ -54,7 +54,10 @@ class AnytimeRule:
 
     @classmethod
     def of(cls, package: Package, qualities: Floats, quantile: float) -> Self:
-        """Prepare the rule for a package; its curves follow `quantile` of times."""
+        """Prepare the rule for a package.
+
+        `quantile` is the quantile of times that the package's cost curves follow.
+        """
         costs, orders = package.costs, package.orders
         m, longest = len(costs.needs), max(map(len, orders))
         table = np.full((len(orders), longest), -1, np.int32)
@@ -90,7 +93,10 @@ class AnytimeRule:
         )
 
     def answer(self, done: int) -> int:
-        """Find the best row whose set lies within a mask of computed features."""
+        """Return the row of the best candidate that needs only computed features.
+
+        `done` is the mask of computed features.
+        """
         return int(best_within(self.masks, self.qualities, done))
 
     def target(
@@ -102,12 +108,13 @@ class AnytimeRule:
         *,
         careful: bool = True,
     ) -> int:
-        """Find the row to compute features for; -1 where stopping is best.
+        """Return the row to compute features for; -1 if it is better to stop.
 
-        `done` and `withheld` are masks of features, `left` are seconds. A `careful`
-        rule starts a feature only if its high time is left, now and at every feature
-        after, and only if the gain outweighs the risk of being late. Other rules are
-        for callers that can answer while a feature is computed.
+        `done` and `withheld` are masks of computed features, and of features that
+        cannot be computed. `left` is the time left in seconds. A `careful` rule starts
+        a feature only if its high time is left, now and at every later feature, and
+        only if the gain outweighs the risk of being late. Callers that can answer while
+        a feature is computed need no careful rule.
         """
         quality = float(self.qualities[self.answer(done)])
         return int(
@@ -129,12 +136,15 @@ class AnytimeRule:
         )
 
     def next(self, row: int, done: int) -> int:
-        """Find the first feature of a row's order that is not done."""
+        """Return the first feature in a row's order that is not in the mask `done`."""
         order: list[int] = self.orders[row].tolist()
         return next(feature for feature in order if not done >> feature & 1)
 
     def high_s(self, at: NodeCosts, done: int, feature: int) -> float:
-        """Return the high seconds of a feature and of its steps that are not done."""
+        """Return the high seconds of a feature and of its steps not computed yet.
+
+        The steps of the features in the mask `done` are computed.
+        """
         paid = 0
         for other in range(len(self.needs)):
             if done >> other & 1:

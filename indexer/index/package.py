@@ -97,7 +97,7 @@ class Package:
 
     @property
     def confusion_costs(self) -> NDArray[np.float64] | None:
-        """Costs (K, K) by right class and answer; None if the measure is no cost."""
+        """Costs (K, K) by right class and answer; None if quality is no cost."""
         costs = self.meta.get("confusion_costs")
         if self.measure != "cost" or not costs:
             return None
@@ -105,7 +105,7 @@ class Package:
 
     @property
     def checked_s(self) -> NDArray[np.float64]:
-        """Seconds (C,) of evaluating each model whole, as at checkpoints."""
+        """Seconds (C,) of evaluating each model whole, as plans do at exits."""
         return self.whole_s if len(self.whole_s) else self.model_s
 
     def names(self, row: int) -> tuple[str, ...]:
@@ -137,11 +137,12 @@ def exit_costs(
 def mean_costs(
     package: Package, coefficients: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return mean cost polynomials (C, T) of candidates.
+    """Return mean cost polynomials (C, T) of candidates, reduced by early exits.
 
     `coefficients` (C, T) are costs of items that end no plan early. An item that ends
     at a checkpoint costs the features before the checkpoint, and the models of all
-    checkpoints so far. The mean weights both by the shares of such items.
+    checkpoints so far. The mean weights these costs by the shares of items that end at
+    each checkpoint, or not early.
     """
     means: NDArray[np.float64] = coefficients.copy()
     saved_s = package.model_s - package.mean_s if len(package.mean_s) else None

@@ -251,7 +251,6 @@ def _ends(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], .
 
 
 def _by_checkpoint(arrays: Mapping[str, Array], name: str, count: int) -> Array:
-    """Return numbers (C, m + 1) of checkpoints, padded, none below zero."""
     padded = _take(arrays, name, "<f8", 2)
     if len(padded) != count or padded.shape[1] != arrays["fallbacks"].shape[1]:
         raise BadIndexFile("damaged: its exits are not its candidates'")

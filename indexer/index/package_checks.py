@@ -23,7 +23,7 @@ ROUNDING = 1e-9  # tolerance of sums: their terms may be added in another order
 
 
 def check_package(package: Package) -> None:
-    """Refuse a package whose parts contradict each other; name the first fault."""
+    """Raise BadIndexFile at the first contradiction between parts of a package."""
     count, m = len(package.masks), len(package.features)
     widths = [feature.width for feature in package.features]
     if m > MOST_BITS or package.kind not in get_args(Kind):
@@ -226,12 +226,12 @@ def _check_model(package: Package, row: int, owner: Array) -> None:
 def check_choice(
     package: Package, coefficients: Array, qualities: Array, largest: Size
 ) -> None:
-    """Refuse candidates that promise more than their plans can hold.
+    """Raise BadIndexFile if candidates promise more than their plans can hold.
 
     A candidate costs at least the sum of its features, its model and the models at its
     exits; the model of the empty set may be free. The cost of all features is finite at
-    the `largest` size. A fallback after more features is no worse than the one before.
-    `coefficients` (C, T) and `qualities` (C,) are the index's.
+    the `largest` size. A fallback after more features is no worse than a fallback after
+    fewer. `coefficients` (C, T) and `qualities` (C,) are the index's.
     """
     costs = package.costs
     if len(package.masks) != len(coefficients):

@@ -1,8 +1,8 @@
-"""Look-ups among the candidates that do not need some missing features.
+"""Look-ups among the candidates that need none of some missing features.
 
 A record may lack columns, so that some features cannot be computed. There may be as
-many patterns of missing columns as feature sets, so the look-up for a pattern is made
-when the first record with this pattern comes.
+many patterns of missing columns as feature sets. So the look-up for a pattern is made
+when the first record with that pattern comes.
 """
 
 from bisect import bisect_right
@@ -42,9 +42,10 @@ class SizeSkyline:
 
 
 class PartialLookup:
-    """The best candidates for items without the `withheld` features; immutable.
+    """Finds the best candidates for items without the `withheld` features; immutable.
 
-    `together`, from `coming_together`, has masks of features with the same columns.
+    `withheld` is a mask. `together`, from `coming_together`, has for each feature the
+    mask of the features that read only its columns.
     """
 
     def __init__(
@@ -73,10 +74,11 @@ class PartialLookup:
         return np.array(self._own(size).rows, np.int64)
 
     def wanting(self, size: Size, budget: float) -> tuple[int, int]:
-        """Find the rows of the best candidates that need missing columns.
+        """Return the rows of two candidates that missing columns would make possible.
 
-        The first row needs the columns of one withheld feature, the second those of any
-        number of withheld features; -1 where no such candidate fits the budget.
+        The first is the best candidate if the columns of one withheld feature were
+        there, the second if all columns were there. A row is -1 if no such candidate
+        fits the budget.
         """
         best = self._whole.best(size, budget)
         return self._nearly(size).best(budget), -1 if best in self._answering else best

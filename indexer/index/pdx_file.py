@@ -65,7 +65,7 @@ _MAPS = {0xDE: 2, 0xDF: 4}
 
 
 class _Section(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """Place of one array; `offset` counts from the start of the file."""
+    """Position of one array; `offset` counts from the start of the file."""
 
     name: str
     dtype: str
@@ -111,10 +111,10 @@ def write_file(
 def read_file(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, Array], str]:
-    """Read a file into memory: its plain data, its arrays, its checksum in hex.
+    """Return a file's plain data, its arrays, and its checksum in hex.
 
-    The arrays are read-only views of a copy that forked processes share; callers check
-    the meaning of the numbers.
+    The arrays are read-only views of a copy in memory, which forked processes share.
+    Callers check the meaning of the numbers.
     """
     try:
         with _open(path) as file:
@@ -131,12 +131,12 @@ def read_file(
 
 
 def refuse_index(path: Path) -> None:
-    """Refuse a path that cannot be written to, or that holds another kind of file."""
+    """Raise if an index cannot be written to a path, or would replace another file."""
     refuse_output(path, "an index", is_index, example="my.pdx")
 
 
 def is_index(path: Path) -> bool:
-    """Return True for a file that begins as an index does."""
+    """Return True if a file begins with the first bytes of an index."""
     return head_of(path).startswith(MAGIC)
 
 
@@ -272,7 +272,7 @@ def _decode_header(content: memoryview) -> _Header:
 
 
 def excess(header: bytes) -> str:
-    """Say in which way a msgpack header is too large; "" where it is not.
+    """Return why a msgpack header is too large; "" if it is not.
 
     One byte of msgpack can be an empty map, which takes seventy times as much memory
     once decoded. So this function counts lists, maps and values without decoding them.

@@ -23,10 +23,10 @@ WITHOUT_FEATURES: Final[dict[Task, str]] = {
 
 
 def task_of(measure: str) -> Task:
-    """Return the kind of answers that a measure is for."""
+    """Return the task of a measure: "regression" for numbers, else "classes"."""
     return "regression" if measure in OF_NUMBERS else "classes"
 
 
 def name_quality(measure: str) -> str:
-    """Return the words for the quality that a measure gives."""
+    """Return the name of a measure's quality for people: `1 - relative MAE`."""
     return (OF_CLASSES | OF_NUMBERS)[measure]

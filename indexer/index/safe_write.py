@@ -42,9 +42,9 @@ def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
 
 
 def sweep_unfinished(place: Path) -> None:
-    """Remove temporary files of killed processes from a folder, or beside a file.
+    """Remove old temporary files of killed processes, in a folder or beside a file.
 
-    Their names are `.NAME.RANDOM.tmp`; they remain for a day.
+    Their names are `.NAME.RANDOM.tmp`. A temporary file of the last day remains.
     """
     if place.is_dir():
         found = place.rglob(".*.tmp")
@@ -58,7 +58,7 @@ def sweep_unfinished(place: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Turn the system's errors in a block into `CannotWrite` errors with the path."""
+    """In a `with` block, turn the system's errors into `CannotWrite` with the path."""
     try:
         yield
     except CannotWrite:
@@ -68,7 +68,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:
-    """Make the error that names the file, the reason, and a cure for a full disk."""
+    """Return an error with the file, the reason, and a cure if the disk is full."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     cure = "; make room there, or write to another disk" if full else ""
     return CannotWrite(f"{path} cannot be written: {error.strerror or error}{cure}")

@@ -87,8 +87,8 @@ class SizeLookup(Lookup[float]):
     def best(self, size: float, budget_s: float) -> int:
         """Find the row of the best candidate that fits the budget; -1 if none fits.
 
-        A candidate within rounding of the budget is missed only at sizes within
-        rounding of a crossing of its curve.
+        A candidate whose cost equals the budget up to rounding may be missed, but only
+        at sizes where its cost curve crosses another curve, up to rounding.
         """
         rank = best_rank(
             self.breakpoints,
@@ -112,7 +112,7 @@ class SizeLookup(Lookup[float]):
         return self.rows[ranks]
 
     def facts(self) -> dict[str, int]:
-        """Return the number of breakpoints."""
+        """Return the number of breakpoints, by name."""
         return {"breakpoints": len(self.breakpoints)}
 
     def check_source(
@@ -159,7 +159,6 @@ class SizeLookup(Lookup[float]):
         return np.array_equal(self.guide, _guide(self.breakpoints, self.spacing))
 
     def _blocks_fit(self) -> bool:
-        """Return True if each range has its predecessor's block or the next block."""
         steps = np.diff(self.blocks.astype(np.int64))
         return (
             self.blocks.size == self.breakpoints.size + 1

@@ -30,14 +30,14 @@ NARROWEST = 1.01  # a cell's side is split only if its ends have a larger ratio
 class SizePairLookup(Lookup[Pair]):
     """Skylines of all sizes (a, b) in a rectangle, by cells of a k-d tree.
 
-    A cell lists candidates, the most accurate first, but for those that another one, at
-    least as accurate, is proven to undercut everywhere in the cell. Proofs compare
-    Bernstein coefficients within the cell.
+    A cell lists candidates, the most accurate first. It leaves a candidate out if
+    another one, at least as accurate, is proven to be cheaper everywhere in the cell.
+    Proofs compare Bernstein coefficients within the cell.
 
-    An entry is a *step* if its candidate is nowhere in the cell dearer than all entries
-    before it. Cells are split along the side that is longer in logarithms until nearly
-    all entries are steps. Then bisection by true costs, and a look at a few neighbours,
-    give the exact answer.
+    An entry is a *step* if its candidate is nowhere in the cell more expensive than any
+    entry before it. Cells are split along the side that is longer in logarithms until
+    nearly all entries are steps. Then bisection by true costs, and a look at a few
+    neighbours, give the exact answer.
     """
 
     variables: ClassVar = 2
@@ -81,9 +81,10 @@ class SizePairLookup(Lookup[Pair]):
         )
 
     def best(self, size: Pair, budget_s: float) -> int:
-        """Find the row of the best candidate that fits; of equals the cheapest.
+        """Find the row of the best candidate that fits the budget; -1 if none fits.
 
-        Costs within a relative 1e-12 count as equal.
+        Of equally good candidates the cheapest is found. Costs within a relative 1e-12
+        count as equal.
         """
         a, b = size
         rank = best_in_cell(
@@ -113,7 +114,7 @@ class SizePairLookup(Lookup[Pair]):
         return self.rows[ranks[by_cost[np.diff(best, prepend=-1) > 0]]]
 
     def facts(self) -> dict[str, int]:
-        """Return the number of cells."""
+        """Return the number of cells, by name."""
         return {"cells": len(self.cells)}
 
     def check_source(
@@ -250,7 +251,7 @@ def _sift(
 
 
 def _share(cells: list[_Cell], rank: NDArray[np.int64]) -> tuple[Ints, Ints]:
-    """Return entries, and the bounds of each cell; equal lists are stored once."""
+    """Return all entries and each cell's range in them; equal lists are shared."""
     lists: dict[bytes, tuple[int, int]] = {}
     entries: list[Ints] = []
     bounds = []

@@ -1,4 +1,4 @@
-"""Features that an index names: their code is found again and compared."""
+"""Features that an index names: their code is found again, and must be unchanged."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,7 +60,7 @@ class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def begin(self) -> TextOf:
-        """Step that takes the text out of a record."""
+        """Return the step that takes the text out of a record."""
         return TextOf(self.column, self.most)
 
     def put(self, feature: Feature) -> Feature:
@@ -71,8 +71,9 @@ class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One feature of an index.
 
-    A group of a record's columns has `columns`, a feature that was learned from
-    labelled texts `learned`, and a feature of texts on a column of records `text`.
+    Only some features have `columns` (a group of a record's columns), `learned` (a
+    feature learned from labelled texts) or `text` (a feature of texts on a column of
+    records).
     """
 
     name: str
@@ -98,7 +99,7 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.name.removeprefix(name_on(self.text.column, ""))
 
     def on_column(self, feature: Feature) -> Feature:
-        """Put a feature of texts on the stored column, if there is one."""
+        """Put a feature of texts on the stored column; return it unchanged if none."""
         return feature if self.text is UNSET else self.text.put(feature)
 
 
@@ -107,9 +108,10 @@ def load_extractor(
     files: Sequence[Path] = (),
     learned: Mapping[str, TermWeights] = NOT_ANY,
 ) -> Extractor:
-    """Find the code of every stored feature, and compare the fingerprints.
+    """Find the code of every stored feature, and make an extractor of them.
 
-    `files` have features of the user; an index never names files. Each file runs once,
+    A feature with another fingerprint than the stored one is refused. `files` are the
+    user's files with features, since an index never names files. Each file runs once,
     so that a step that two features share is one object.
     """
     own = {feature.name: feature for feature in load_features([], files)}

@@ -25,7 +25,11 @@ LIKELY = 0.5  # work starts only for an answer with at least this chance
 
 @njit(int64(INTS, FLOATS, int64), **OPTIONS)
 def best_within(masks: Ints, qualities: Floats, done: int) -> int:
-    """Return the best row whose set lies within `done`; of equals the first."""
+    """Return the row of the best candidate that needs only computed features.
+
+    `done` is the mask of computed features. Of equally good rows, the first is
+    returned.
+    """
     best = -1
     for row in range(masks.shape[0]):
         if masks[row] & ~done == 0 and (best < 0 or qualities[row] > qualities[best]):
@@ -59,7 +63,11 @@ def chance_of(
 def times_of(
     feature: int, steps: int, feature_s: Floats, step_s: Floats
 ) -> tuple[float, float]:
-    """Return typical seconds of a feature and steps, and their squared excess."""
+    """Return the typical seconds of a feature and steps, and their squared excess.
+
+    `steps` is a mask. The excess is the difference between the high and the typical
+    seconds; squares of the excess are added.
+    """
     typical_s = feature_s[0, feature]
     excess = (feature_s[1, feature] - typical_s) ** 2
     for step in range(step_s.shape[1]):
@@ -89,9 +97,11 @@ def promise_of(
     quantiles: float,
     careful: bool,
 ) -> float:
-    """Return the expected quality along one order, less the risk of being late.
+    """Return the expected quality of one order of features, less the risk of lateness.
 
-    `gains` are qualities after each feature of the order; `paid` marks computed steps.
+    `gains` has the quality after each feature of the order. `done` and `paid` are masks
+    of the features and the steps that are computed already; `quality` is the best
+    quality so far.
     """
     steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
     secured = expected = quality
@@ -147,11 +157,12 @@ def most_promising(
     quantiles: float,
     careful: bool,
 ) -> int:
-    """Return the row to compute features for; -1 to stop.
+    """Return the row with the largest expected quality; -1 if no row is worth a start.
 
-    Rows that need a `withheld` feature are skipped. `masks` (C,) are the rows'
-    features, `needs` (m,) the steps of each feature, as masks. `feature_s` (2, m) and
-    `step_s` (2, s) are typical and high seconds, `quantiles` standard deviations apart.
+    The caller then computes features of that row. Rows that need a `withheld` feature
+    are skipped. `masks` (C,) are the features of each row, `needs` (m,) the steps of
+    each feature, as masks. `feature_s` (2, m) and `step_s` (2, s) are typical and high
+    seconds; the high seconds lie `quantiles` standard deviations above.
     """
     paid = 0
     for feature in range(needs.shape[0]):

@@ -48,9 +48,9 @@ def best_in_cell(
 ) -> int:
     """Return the rank of the best candidate that fits the budget; -1 if none fits.
 
-    Steps get cheaper along a cell, so bisection finds the last step that does not fit.
-    No entry before that step fits, and the next step does. From there the best entry
-    that fits is the answer; among entries of one level, the cheapest.
+    Entries called steps get cheaper along a cell, so bisection finds the last step that
+    does not fit. No entry before that step fits, and the next step does. From there the
+    best entry that fits is the answer; among entries of one level, the cheapest.
     """
     cell = cell_of(thresholds, nodes, a, b)
     low, end = int(cells[cell, 0]), int(cells[cell, 1])

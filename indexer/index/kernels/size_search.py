@@ -19,7 +19,7 @@ ROWS_OUT = int64[::1]
 
 @njit(float64(FLOATS_2D, int64, float64), inline="always", **OPTIONS)
 def cost_at(coefficients: Floats, row: int, n: float) -> float:
-    """Return the cost c(S, n) in seconds by one row of `coefficients`."""
+    """Return the cost in seconds of candidate `row` at size n."""
     cost_s = 0.0
     for k in range(coefficients.shape[1] - 1, -1, -1):
         cost_s = cost_s * n + coefficients[row, k]
@@ -28,9 +28,9 @@ def cost_at(coefficients: Floats, row: int, n: float) -> float:
 
 @njit(int64(FLOATS, INTS, FLOATS, float64), inline="always", **OPTIONS)
 def range_of(breakpoints: Floats, guide: Ints, spacing: Floats, n: float) -> int:
-    """Return the range that n lies in: the number of breakpoints up to n.
+    """Return the position of the range with size n: how many breakpoints are <= n.
 
-    The guide narrows the search to the breakpoints within the cell of n.
+    `guide` narrows the search to the breakpoints in the same cell as n.
     """
     cell = 0
     place = (n - spacing[0]) * spacing[1]
@@ -87,7 +87,10 @@ def best_rank(
 
 @njit(int64(FLOATS_2D, float64, float64), **OPTIONS)
 def scan_ranks(coefficients: Floats, n: float, budget_s: float) -> int:
-    """Return the same rank by trying all candidates, best first: Naive-Lookup."""
+    """Return the same as `best_rank` by trying all candidates, the best first.
+
+    ICSP calls this Naive-Lookup.
+    """
     for rank in range(coefficients.shape[0] - 1, -1, -1):
         if cost_at(coefficients, rank, n) <= budget_s:
             return rank
