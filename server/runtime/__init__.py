@@ -1,1 +1,1 @@
-"""Serving of models: decoding, queueing, admission, reloading and warm-up."""
+"""Serving of loaded models: admission, queueing, warm-up, answers and reloads."""

@@ -1,9 +1,9 @@
 """Admission control: each request begins at once, waits for a moment, or is refused.
 
 The event loop works in turns: it reads from every connection that has bytes, then
-continues the work that these bytes began. Bytes that come meanwhile wait in the kernel,
-where this process cannot see them. So a turn begins only few requests. All others wait
-in this process, which can estimate how long they will wait.
+continues the work that these bytes began. Bytes that arrive meanwhile wait in the
+kernel, and this process cannot see them. Therefore only a few requests begin in each
+turn. All others wait in this process, which can estimate how long they will wait.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
 
 
 class Admission:
-    """Decides for each request whether it may begin; for the event loop only.
+    """Decides for each request whether the request may begin. For the event loop only.
 
-    `budget_s` is the usual budget of a request. `call_soon` is the event loop's method
-    that calls a function in the loop's next turn.
+    `budget_s` is the usual time budget of a request. `call_soon` is the event loop's
+    method that schedules a function for the next turn.
     """
 
     def __init__(
@@ -67,16 +67,17 @@ class Admission:
         self._behind: deque[Callable[[], None]] = deque()
 
     def accept(self) -> float:
-        """Count an accepted connection; return an estimate of how long it waited."""
+        """Count an accepted connection; return an estimate of its wait in seconds."""
         if not self._accepted:
             self._call_soon(self._when_accepted)
         self._accepted += 1
         return self._unseen_s
 
     def enter(self, read_s: float, waited_s: float = 0.0) -> bool:
-        """Return True if a request that was read now may begin; then it must begin.
+        """Return True if a request may begin now; then it must begin.
 
-        `waited_s` are the seconds that its connection waited to be accepted.
+        `read_s` is the time when the request was read, `waited_s` how many seconds its
+        connection waited to be accepted.
         """
         # if other requests wait, the turn's quota is used up
         if self._left <= 0 or waited_s > self._longest_wait_s:
@@ -90,24 +91,29 @@ class Admission:
         return True
 
     def enter_behind(self, now_s: float) -> bool:
-        """Return True if a pipelined request may begin, behind others of its caller.
+        """Return True if a pipelined request may begin now; then it must begin.
 
-        Pipelined requests get half of a turn: otherwise callers who send many at a time
-        would leave nothing to callers who send one.
+        A pipelined request follows another request on the same connection. Such
+        requests get only half of a turn, so that callers who send many at a time leave
+        time for callers who send one.
         """
         if self._behind or 2 * self._left <= self._quota:
             return False
         return self.enter(now_s)
 
     def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
-        """Schedule `begin` for the request's turn; return False if that is too late."""
+        """Queue a request and return True, or return False if its turn comes too late.
+
+        `begin` is called when the request may begin. `waited_s` is how many seconds its
+        connection waited to be accepted.
+        """
         if waited_s + len(self._held) * self.pace_s > self._longest_wait_s:
             return False
         self._held.append(begin)
         return True
 
     def hold_behind(self, begin: Callable[[], None]) -> bool:
-        """Schedule a pipelined request, like `hold`."""
+        """Queue a pipelined request like `hold`; return False if that is too late."""
         if 2 * len(self._behind) * self.pace_s > self._longest_wait_s:
             return False
         self._behind.append(begin)
@@ -115,11 +121,14 @@ class Admission:
         return True
 
     def refused(self, read_s: float) -> None:
-        """Subtract the time of refusing a request that was read at `read_s`."""
+        """Note a refusal that took from `read_s` until now.
+
+        Its time does not count as the cost of other requests.
+        """
         self._refusing_s += self._now() - read_s
 
     async def wait(self) -> None:
-        """Wait for the turn of a gRPC request; Overloaded if it would be too late."""
+        """Wait until a gRPC request may begin; raise Overloaded if that is too late."""
         if self.enter(self._now()):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -133,7 +142,7 @@ class Admission:
         await turn
 
     def _time_turn(self, read_s: float) -> None:
-        """Begin to time the turn, unless its requests arrived far apart."""
+        """Start timing this turn, unless its requests arrived far apart."""
         if read_s - self._learned_s > FORGET_S:
             self._learned_s, self._knows = read_s, False
             self._set_estimates(FIRST_COST_S, FIRST_COST_S)
@@ -169,7 +178,10 @@ class Admission:
         self._unseen_s, self._taken_s = waiting * self._take_s, now_s
 
     def _when_read(self) -> None:
-        """Close the turn after its reads: from now on its requests are computed."""
+        """End the reading phase of the turn.
+
+        Requests read later belong to the next turn.
+        """
         if self._begun <= LEAST and not self._held and not self._behind:
             self._begun, self._left, self._ending = 0, self._quota, False
         else:
@@ -177,7 +189,7 @@ class Admission:
             self._call_soon(self._when_done)
 
     def _when_done(self) -> None:
-        """Update the estimates, and begin the next turn with requests that waited."""
+        """Update the estimates, then begin the next turn with waiting requests."""
         now_s = self._now()
         if self._begun > LEAST or self._held:
             self._learn(now_s)
@@ -195,7 +207,7 @@ class Admission:
         waiting.popleft()()
 
     def _learn(self, now_s: float) -> None:
-        """Update the estimates by the turn that has just ended."""
+        """Update the estimates with the turn that has just ended."""
         took_s, count = now_s - self._began_s, max(self._begun, 1)
         self._set_estimates(
             self._follow(self.cost_s, (took_s - self._refusing_s) / count, count),
@@ -210,7 +222,10 @@ class Admission:
         self._quota = max(LEAST, int(self._turn_s / cost_s))
 
     def _follow(self, before_s: float, latest_s: float, count: int) -> float:
-        """Move an estimate towards the latest turn, with bounds as turns may stall."""
+        """Return an estimate moved towards the latest turn.
+
+        The change is bounded, because a single turn may stall.
+        """
         if not self._knows:
             most = FIRST_MOST if count >= LEAST else MOST
             return min(max(latest_s, before_s / FIRST_MOST), before_s * most)
@@ -219,19 +234,19 @@ class Admission:
 
 
 class HeldBytes:
-    """The sum of bytes that all requests in progress hold; for the event loop only."""
+    """The total bytes of all requests in progress. For the event loop only."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.held = 0
 
     def body(self) -> "HeldBody":
-        """Return a context that counts the bytes of one request while it is open."""
+        """Return a context manager that counts one request's bytes while it is open."""
         return HeldBody(self)
 
 
 class HeldBody:
-    """The bytes that one request holds."""
+    """The number of bytes that one request keeps in memory."""
 
     __slots__ = ("_held_bytes", "_size")
 
@@ -240,7 +255,7 @@ class HeldBody:
         self._size = 0
 
     def __enter__(self) -> "HeldBody":
-        """Return this count of zero bytes."""
+        """Return this object; its count is zero."""
         return self
 
     def __exit__(
@@ -249,12 +264,15 @@ class HeldBody:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Subtract all bytes of this request."""
+        """Subtract this request's bytes from the total."""
         self._held_bytes.held -= self._size
         self._size = 0
 
     def hold(self, size: int) -> None:
-        """Set the number of bytes that this request holds; Overloaded if too many."""
+        """Set how many bytes this request keeps in memory.
+
+        Raises Overloaded if the total of all requests exceeds the limit.
+        """
         held_bytes, more = self._held_bytes, size - self._size
         if more > 0 and held_bytes.held + more > held_bytes.limit:
             raise Overloaded(
@@ -266,7 +284,7 @@ class HeldBody:
 
 
 def waiting_at(listeners: Iterable[socket.socket]) -> int:
-    """Return how many connections wait to be accepted; 0 if the system cannot say."""
+    """Return how many connections wait to be accepted; 0 if the system cannot tell."""
     if not hasattr(socket, "TCP_INFO"):  # only Linux has it
         return 0
     infos = (s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32) for s in listeners)

@@ -1,4 +1,4 @@
-"""Description of a served index in responses: its sets, exits and cost curves."""
+"""Describes a served index for responses: its feature sets, early exits and costs."""
 
 from collections.abc import Sequence
 
@@ -46,7 +46,10 @@ def describe_index(
     *,
     shows_items: bool = False,
 ) -> IndexFacts:
-    """Describe an index; if `shows_items`, with samples and the words of columns."""
+    """Return the facts about an index that `GET /v1/index` shows.
+
+    Training items and the words of columns are included only if `shows_items` is True.
+    """
     package = package_of(index)
     qualities = index.qualities.tolist()
     accuracies = [index.accuracy(row) for row in range(len(qualities))]
@@ -92,14 +95,14 @@ def describe_index(
 
 
 def quantile_of(package: Package) -> float:
-    """Return the share of items whose costs stay within the cost curves."""
+    """Return the share of items whose true cost is at most the predicted cost."""
     return float(package.meta.get("quantile", MetaFacts().quantile))
 
 
 def _columns(
     feature: StoredFeature, shows_items: bool
 ) -> list[ColumnFacts] | UnsetType:
-    """Describe the columns that a record's feature reads; UNSET for other items."""
+    """Return the columns that a feature reads; UNSET if it reads no columns."""
     stored = feature.columns
     if stored is None:
         return [ColumnFacts(name, "text") for name in feature.reads or ()] or UNSET
@@ -115,7 +118,10 @@ def _columns(
 
 
 def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
-    """Return what the build knows of schedules, by row, with this machine's times."""
+    """Return the schedules of models that may stop early, by the row of the plan.
+
+    Times are added if the index counts time: they are of this machine.
+    """
     exits = exits_of(package.meta)
     return {
         plan.row: _with_times(plan.schedule, package, plan.row)
@@ -139,7 +145,10 @@ def _with_times(told: BuiltSchedule, package: Package, row: int) -> ScheduleFact
 def read_exits(
     package: Package, names: tuple[tuple[str, ...], ...]
 ) -> ExitFacts | None:
-    """Return what the build knows of early exits; None without exits."""
+    """Return the guarantee and the savings of early exits; None without early exits.
+
+    `names` are the names of each plan's features, by row.
+    """
     built = exits_of(package.meta)
     if built is None or not built.plans:
         return None
@@ -161,7 +170,7 @@ def read_exits(
 
 
 def _read_measured(package: Package) -> MeasuredFacts | None:
-    """Return the load while costs were measured; None if unknown."""
+    """Return the machine's load while costs were measured; None if unknown."""
     told = package.meta.get("measured")
     return None if told is None else msgspec.convert(told, MeasuredFacts)
 
@@ -171,7 +180,10 @@ def describe_curves(
     rescaling: Rescaling = NOT_RESCALED,
     steps: Sequence[str] | None = None,
 ) -> CurvesFacts:
-    """Return the cost of each feature and each step, with the measured times."""
+    """Return the cost polynomials and measured times of all features and shared steps.
+
+    `steps` are the names of the steps; by default, the names stored with the curves.
+    """
     package = package_of(index)
     costs, curves = package.costs, _read_curves(package)
     if steps is None:
@@ -210,9 +222,9 @@ def describe_curves(
 
 
 def _read_curves(package: Package) -> list[BuiltCurve | None]:
-    """Return the build's cost curves: those of features, then those of steps.
+    """Return the built cost curves, first of all features, then of all steps.
 
-    An entry is None if the package does not hold it.
+    An entry is None if the index file does not contain the curve.
     """
     count = len(package.features) + len(package.costs.step_coefficients)
     return [*MetaFacts.read(package.meta).curves] or [None] * count
@@ -221,7 +233,10 @@ def _read_curves(package: Package) -> list[BuiltCurve | None]:
 def _fitted(
     curve: BuiltCurve | None,
 ) -> tuple[list[float] | None, float | None, list[tuple[Size, float]]]:
-    """Return a curve's polynomial, the share of times it covers, and those times."""
+    """Return a curve's coefficients, the share of times below it, and the times.
+
+    Each time is (size, seconds).
+    """
     if curve is None or curve.measured is None:
         return None, None, []
     found = curve.measured

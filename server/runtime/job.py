@@ -1,4 +1,4 @@
-"""A request that the computing thread answers while a task awaits its outcome."""
+"""Requests that the computing thread answers while asyncio tasks wait."""
 
 import asyncio
 import math
@@ -16,11 +16,11 @@ SOONEST_S = 0.0006
 
 
 class Job:
-    """Computes a request in the computing thread, and gives up waiting in time.
+    """Computes one request in the computing thread, within the request's budget.
 
-    When the budget is up and the thread is not done, the event loop answers with the
-    features that are complete. A request that is too late when its turn comes waits
-    once more, behind the requests that can be in time.
+    If the budget ends first, the event loop answers with the features that are
+    complete. A request that is already late when its turn comes is put back once,
+    behind the requests that can still be in time.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Job:
         self._alarm: asyncio.Handle | None = None
 
     def post(self, due_s: float) -> None:
-        """Put the job into the queue, due at `due_s`."""
+        """Put the job into the queue, to be done by `due_s`."""
         self._queue.waiting += 1
         self._queue.post(due_s, self.compute)
 
     def compute(self) -> None:
-        """Answer the request; the computing thread calls this."""
+        """Compute the answer. The computing thread calls this."""
         try:
             if self._outcome.done():
                 result: Outcome | BaseException | None = None
@@ -72,7 +72,7 @@ class Job:
         self._loop.call_soon_threadsafe(self._deliver, result)
 
     async def result(self) -> Outcome:
-        """Return the outcome, at the latest when the budget ends."""
+        """Wait for the outcome and return it, at the latest when the budget ends."""
         request = self._request
         if request.on_infeasible == "cheapest" or request.budget.due_s == math.inf:
             return await self._outcome
@@ -84,7 +84,7 @@ class Job:
                 self._alarm.cancel()
 
     def _wake_when_up(self) -> None:
-        """Answer when the budget ends; if this timer is early, set it again."""
+        """Answer when the budget ends. If the timer fires early, set it again."""
         left_s = self._request.budget.left(self._planner.now())
         if left_s > 0:
             wait_s = max(left_s, SOONEST_S)
@@ -102,7 +102,7 @@ class Job:
             self._outcome.set_exception(result)
 
     def _rescue(self) -> None:
-        """Answer now with the finished features; the thread stops at a checkpoint."""
+        """Answer now with the complete features; the thread stops at a checkpoint."""
         if self._outcome.done():
             return
         execution = self._execution

@@ -1,4 +1,4 @@
-"""The columns that an index of records knows, and a check for other columns."""
+"""The columns that the features of an index read, and a check of a record's columns."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -17,8 +17,9 @@ COMPARED = 64
 class KnownColumns(ColumnNeeds):
     """The columns that the features of an index read.
 
-    If a feature is a function, it may read any column, so every record is valid and
-    `names` is empty. `texts` are the columns that hold words, dates or free text.
+    If a feature is a function, it may read any column. Then `names` is empty, and every
+    record passes the check. `texts` are the columns that hold words, dates or free
+    text.
     """
 
     def __init__(

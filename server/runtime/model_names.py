@@ -1,4 +1,4 @@
-"""Names of the served models: names that the operator gives, or names of files."""
+"""Names of the served models, chosen by the operator or taken from the file names."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -10,10 +10,11 @@ AnyPath = str | os.PathLike[str]
 
 
 def name_files(arguments: Iterable[str]) -> dict[str, Path]:
-    """Return files by model name, from arguments `FILE` or `NAME=FILE`.
+    """Return a file for each model name, from arguments `FILE` or `NAME=FILE`.
 
-    A path that contains `=` needs a name, or a `/` before the `=`. A folder stands for
-    the one index in it, because object stores and volumes provide folders.
+    Without a name, a path that contains `=` must have a `/` before the `=`. A folder
+    means the single index file in it, because object stores and volumes provide
+    folders.
     """
     pairs = []
     for argument in arguments:
@@ -27,14 +28,14 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
 
 
 def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
-    """Return files by model name; a file without a given name gets its stem."""
+    """Return a file for each model name. A file without a name is named by its stem."""
     if isinstance(paths, Mapping):
         return _unique((name, Path(path)) for name, path in paths.items())
     return _unique((Path(path).stem, Path(path)) for path in paths)
 
 
 def _index_at(path: Path) -> Path:
-    """Return a file itself or, for a folder, the only index in it."""
+    """Return a path itself, or the only index file in it if the path is a folder."""
     if not path.is_dir():
         return path
     files = sorted(path.glob("[!.]*.pdx"))
@@ -49,7 +50,7 @@ def _index_at(path: Path) -> Path:
 
 
 def _unique(pairs: Iterable[tuple[str, Path]]) -> dict[str, Path]:
-    """Return names with paths; BadInput for a repeated name or one unfit for URLs."""
+    """Return a dictionary of `pairs`; BadInput if a name is repeated or invalid."""
     named: dict[str, Path] = {}
     for name, path in pairs:
         if name in named:

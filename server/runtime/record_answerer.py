@@ -1,4 +1,4 @@
-"""Answers to records in one step, if the most accurate plan surely fits the budget."""
+"""Answers usual requests about records in one step, without choosing a plan."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,19 +19,19 @@ SIZE = 1.0  # the size of every record
 
 
 class RecordAnswerer:
-    """Answers the usual requests about a table, with all that never changes prepared.
+    """Answers usual requests about records, with everything constant prepared.
 
-    A usual request has a record with all columns that features need, and a budget that
-    surely buys the most accurate plan. So no plan is chosen or carried out step by
-    step: the model evaluates the row, and one `Answer` object, reused for all requests,
-    is filled and encoded. For other requests `answer` returns None, and the ordinary
-    way answers them (`Translator.request` and `weighed`, `execution.begin`,
-    `Translator.answer`). Usual requests get the same answer in both ways.
+    A usual request has a record with all columns that the features read, and a budget
+    that is surely enough for the most accurate plan. So no plan is chosen: the model
+    evaluates the row, and one `Answer` object, reused for all requests, is filled and
+    encoded. For any other request `answer` returns None. `Translator` and
+    `execution.begin` then answer it; they would give the same answer to a usual
+    request.
 
-    Only for the event loop, as there is one `Answer` object; and only once the index is
-    warm, and so does not change any more. `all_sent` counts several answers that were
-    written at one time. If `applies` is False, the index has no usual requests: do not
-    call `answer`.
+    Use this object only in the event loop, because requests share one `Answer`, and
+    only after the warm-up, because the index must not change. If `applies` is False,
+    the index has no usual requests, and `answer` must not be called. `all_sent` is
+    called to count the answers that were written together.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class RecordAnswerer:
         arrived_s: float,
         when_written: Callable[[Callable[[], object]], object],
     ) -> bytes | None:
-        """Return the encoded answer for a row; None if it must be answered as usual.
+        """Return the encoded answer for a row, or None if the request is not usual.
 
         `terms`, `row` and `gaps` come from `RecordDecoder.read`. `when_written`
-        schedules a function to be called after the answer is written.
+        schedules a function that is called after the answer is written.
         """
         planner, answer, send_time = self._planner, self._answer, self._send_time
         if gaps is not None:
@@ -160,7 +160,7 @@ class RecordAnswerer:
         answer.scores = dict(zip(labels, scores))  # noqa: B905  # takes twice as long
 
     def _scores_of_some(self, row: NDArray[np.float32]) -> None:
-        """Fill in an answer of a model that may stop before its last base model."""
+        """Fill in the answer of a model that may stop before its last base model."""
         code, used, scores, bounds = self._ask(row)
         labels, answer = self._labels, self._answer
         answer.label, answer.base_models_used = labels[code], used

@@ -1,4 +1,4 @@
-"""Decoding of records, from JSON or mappings, into rows of all features' columns."""
+"""Decodes records, from JSON or mappings, into rows of numbers for the features."""
 
 import math
 import re
@@ -30,12 +30,12 @@ Row = NDArray[np.float32]
 
 
 class RecordDecoder:
-    """Reads a record's columns for all features at once, and finds its gaps.
+    """Decodes a record into one row with the columns of all features.
 
-    `read` decodes a usual request in JSON without making a dictionary of its columns,
-    as it knows their names beforehand; it refuses all other requests. `item` reads any
-    record. If `whole` is True, the features read nothing but columns, so that a row of
-    columns is the whole item, and `read` may be used.
+    `read` decodes a usual request in JSON quickly, without a dictionary of its columns,
+    and returns None for any other request. `item` decodes any record. `whole` is True
+    if the features read only columns, so that the row is the whole item. Only then may
+    `read` be used.
     """
 
     def __init__(self, extractor: Extractor, columns: KnownColumns) -> None:
@@ -68,10 +68,11 @@ class RecordDecoder:
         self._decode = _decoder(known)
 
     def read(self, body: bytes) -> tuple[Terms, Row, Gaps | None] | None:
-        """Return a request's terms, its record's row, and the record's gaps if any.
+        """Return a request's terms, its record as a row, and the record's gaps or None.
 
-        None where a column is unknown, a string where a number is needed, a number too
-        large for float32, or the body anything but one record in JSON and its terms.
+        Returns None instead if a column is unknown, has a string where a number is
+        needed, or a number too large for float32, and if the body is not one record in
+        JSON with its terms.
         """
         try:
             ask = self._decode(body)
@@ -102,7 +103,7 @@ class RecordDecoder:
             return None
 
     def item(self, record: Mapping[str, Value]) -> Item:
-        """Return the item of a mapping that has passed `KnownColumns.check`."""
+        """Return the item for a record that has passed `KnownColumns.check`."""
         for text in self._texts:
             text(record)
         row = np.empty(self._width, np.float32)
@@ -141,10 +142,11 @@ class RecordDecoder:
     def _pack_with_gaps(
         self, row: Any, values: Sequence[Any], empty: int = 0
     ) -> Gaps | None:
-        """Write a row with NaN for missing and unknown values; return these gaps.
+        """Fill a row, with NaN for missing and unknown values; return these gaps.
 
-        `empty` has the bits of other columns that are empty. OverflowError or
-        struct.error is raised for a value that is no number, too large or infinite.
+        Returns None if there are no gaps. `empty` has a bit for each empty column that
+        is not in the row. OverflowError or struct.error is raised if a value is not a
+        number, too large or infinite.
         """
         numbers: list[float] = []
         unknown = dict[str, None]()
@@ -176,14 +178,14 @@ def _decode_nothing(body: bytes) -> NoReturn:
 
 
 def _too_large(record: Mapping[str, Value]) -> BadItem:
-    """Return the error for an integer that exceeds float64 in a column of words."""
+    """Return the error for an integer beyond float64's largest in a column of words."""
     most = sys.float_info.max
     name = next(n for n, v in record.items() if type(v) is int and abs(v) > most)
     return BadItem(f"column {name[:80]!r} holds an integer beyond float64's largest")
 
 
 def record_of(row: Row, gaps: Gaps | None) -> Item:
-    """Return the item of a row that `read` returned."""
+    """Return the item for a row and gaps that `RecordDecoder.read` returned."""
     return Item("record", ReadRecord(row), 1.0, gaps)
 
 

@@ -1,4 +1,4 @@
-"""All models that a process serves, by name: loading, replacing and unloading."""
+"""All models that a process serves, by name: loads, replaces and unloads them."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,10 @@ log = logging.getLogger("polydom")
 
 
 class ModelState(NamedTuple):
-    """The state of a model, and the reason if it does not answer, without paths."""
+    """The state of a model, and the reason if it cannot answer.
+
+    The reason contains no paths of files.
+    """
 
     state: State
     reason: str
@@ -43,7 +46,7 @@ class ModelState(NamedTuple):
 class _Place:
     """A model's name and file, and the index that answers now, if any.
 
-    `next` is a reload that has not begun; further requests to reload share it.
+    `next` is a scheduled reload that has not begun. Later requests to reload share it.
     """
 
     name: str
@@ -56,10 +59,10 @@ class _Place:
 
 
 class Repository:
-    """The served index of each model name; for the event loop only.
+    """The served index of each model name. For the event loop only.
 
-    All indexes share one computing thread and one count of waiting requests, so each of
-    them sees the load of all. The first of `paths` is the default model.
+    All indexes share one computing thread and one count of waiting requests, so each
+    index sees the load of all. The first of `paths` is the default model.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Repository:
 
     @property
     def ready(self) -> bool:
-        """True if every loaded index answers, and the process is not about to stop."""
+        """True if every loaded index is warm and the process is not stopping."""
         return not self.leaving and all(served.ready for served in self._served())
 
     @property
@@ -98,11 +101,14 @@ class Repository:
         return max(each, default=USUAL_COLUMNS)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all models, loaded or not; the default comes first."""
+        """Return the names of all models, loaded or not. The default model is first."""
         return tuple(self._places)
 
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
-        """Return the index of a name or the default; `version` is its checksum."""
+        """Return the index of a model; the default model if `name` is None.
+
+        If `version` is not None, it must be the index's checksum.
+        """
         place = self._first if name is None else self._place(name)
         served = place.served
         if served is None:
@@ -115,7 +121,7 @@ class Repository:
         return served
 
     def state(self, name: str) -> ModelState:
-        """Return whether a model answers; UnknownModel if the name is unknown."""
+        """Return the state of a model; UnknownModel if no model has this name."""
         place = self._place(name)
         if place.served is not None and place.served.ready:
             return ModelState("READY", "")
@@ -124,7 +130,7 @@ class Repository:
         return ModelState("UNAVAILABLE", place.reason or "it is not loaded")
 
     def facts(self) -> ModelsFacts:
-        """Return the content of `GET /v1/models`: each model's state and version."""
+        """Return the body of `GET /v1/models`: each model's state and version."""
         facts = []
         for name, place in self._places.items():
             version = place.served.version if place.served else None
@@ -133,13 +139,13 @@ class Repository:
         return ModelsFacts(facts, *(1e3 * budget_s for budget_s in budgets_s))
 
     def metrics(self, name: str) -> Metrics:
-        """Return a model's counts; UnknownModel if the name is unknown."""
+        """Return the metrics of a model; UnknownModel if no model has this name."""
         return self._place(name).metrics
 
     async def start(self) -> None:
         """Start the computing thread, then warm up all indexes one by one.
 
-        If a warm-up fails, the other indexes still answer; the first error is raised.
+        If a warm-up fails, the others continue. The first error is raised at the end.
         """
         self.queue.start()
         errors: list[Exception] = []
@@ -159,14 +165,17 @@ class Repository:
             raise errors[0]
 
     async def stop(self) -> None:
-        """Refuse new requests, and finish the requests that wait."""
+        """Stop accepting requests, and answer all that are in the queue."""
         for served in self._served():
             served.ready = False
         gc.unfreeze()
         await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
 
     def count_failed(self) -> None:
-        """Count a failed reload for every loaded model; another process tried it."""
+        """Count a failed reload for every loaded model.
+
+        Use this if another process tried to reload for this process.
+        """
         for place in self._loaded():
             place.metrics.reloads["failed"] += 1
 
@@ -176,28 +185,29 @@ class Repository:
             served.warm_up.run()
 
     def reopen(self) -> None:
-        """Open all files again before `start`; if a file fails, keep its old index."""
+        """Load all files again before `start`. If a file fails, its old index stays."""
         for place in self._loaded():
             # if a file cannot be opened, a worker that starts reports why
             with contextlib.suppress(Exception):
                 place.served = self._open(place)
 
     async def load(self, name: str) -> None:
-        """Load a model's current file; raises the errors of `reload`."""
+        """Load a model from its file; ReloadFailed if the file cannot be served."""
         await self._replace(self._place(name))
 
     async def unload(self, name: str) -> None:
-        """Unload a model for new requests; UnknownModel if the name is unknown."""
+        """Unload a model; UnknownModel if no model has this name."""
         place = self._place(name)
         async with self._one_at_a_time:
             place.served, place.reason = None, "it was unloaded"
         log.info("model %s: unloaded", name, extra={"event": "unload", "model": name})
 
     async def reload(self, name: str | None = None) -> dict[str, str]:
-        """Load the files of one model or of all loaded models again; return versions.
+        """Load one model or all loaded models from their files; return their versions.
 
-        The old index answers until the new index is warm, and stays if the new file
-        cannot be served. An unchanged file is not loaded.
+        The old index answers until the new index is warm. If the new file cannot be
+        served, the old index stays and ReloadFailed is raised. An unchanged file is not
+        loaded.
         """
         wanted = [self._place(name)] if name is not None else self._loaded()
         failures: list[ReloadFailed] = []
@@ -224,13 +234,16 @@ class Repository:
         return [place.served for place in self._places.values() if place.served]
 
     async def _replace(self, place: _Place) -> None:
-        """Wait for a reload that has not begun yet; other callers may share it."""
+        """Schedule a reload and wait for it.
+
+        Callers share a reload that has not begun.
+        """
         if place.next is None:
             place.next = asyncio.create_task(self._replace_in_turn(place))
         await asyncio.shield(place.next)
 
     async def _replace_in_turn(self, place: _Place) -> None:
-        """Reload one model; reloads run one at a time."""
+        """Reload one model. Reloads run one at a time."""
         async with self._one_at_a_time:
             place.next, place.loading = None, True
             try:

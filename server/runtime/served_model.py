@@ -1,4 +1,4 @@
-"""One served index: quick plans run on the event loop, all others in a thread."""
+"""A served index: the event loop computes quick plans, a thread all others."""
 
 import asyncio
 import functools
@@ -37,11 +37,11 @@ LONGEST_REST_S = 0.1
 
 
 class ServedModel:
-    """Answers requests with one index; for the event loop alone.
+    """Answers requests with one index. For the event loop only.
 
     Several indexes may share a `queue`; the caller starts and stops it. A reloaded
-    index continues the `metrics` of the index before. `ready` says whether requests are
-    answered: the warm-up is over, and sending was timed.
+    index continues the `metrics` of the old index. `ready` is True when the warm-up has
+    ended and the index answers requests.
     """
 
     def __init__(
@@ -60,7 +60,10 @@ class ServedModel:
         self._time_counts = translator.unit == "s"
 
     def facts(self, *, shows_items: bool = False) -> IndexFacts:
-        """Return the content of `GET /v1/index`; parameter as in `describe_index`."""
+        """Return the body of `GET /v1/index`.
+
+        Training items are included only if `shows_items` is True.
+        """
         planner = self.planner
         drift = planner.drift.at(planner.now())
         return describe_index(
@@ -68,22 +71,22 @@ class ServedModel:
         )
 
     def curves(self) -> CurvesFacts:
-        """Return the content of `GET /v1/index/curves`: the costs of features."""
+        """Return the body of `GET /v1/index/curves`: the features' cost curves."""
         steps = [step.name for step in self.planner.extractor.steps]
         return describe_curves(self.planner.index, self.warm_up.rescaling, steps)
 
     @property
     def samples(self) -> list[Any]:
-        """The training items that the index contains, as payloads."""
+        """The training items that the index contains, as texts, bytes or records."""
         return list(self.planner.package.meta.get("samples", []))
 
     async def start(self, old: "ServedModel | None" = None) -> None:
-        """Warm up, then be ready; the queue's thread must be running.
+        """Warm up, then set `ready`. The queue's thread must be running.
 
-        The thread warms up in small pieces, while no request waits or after the
-        requests of one largest budget. With an `old` index, which still answers, there
-        is a pause after each piece, and the old index's send times are taken over:
-        measuring them under load would show the load, and add to it.
+        The thread warms up in small pieces while no request waits, or after the
+        requests of one largest budget. If an `old` index still answers, there is a
+        pause after each piece. The new index also takes the send times of `old`,
+        because measuring them under load would include the load.
         """
         self.metrics.planners.add(self.planner)
         steps = self.warm_up.steps()
@@ -103,7 +106,7 @@ class ServedModel:
         self.ready = True
 
     def send_times_of(self, transport: str, items: int) -> SendTimes:
-        """Return the send times for a transport and about this many items."""
+        """Return the send times for answers of about `items` items over a transport."""
         key = transport, items.bit_length()
         times = self._times_of.get(key)
         if times is None:
@@ -118,9 +121,10 @@ class ServedModel:
         caller: Caller,
         times: SendTimes | None = None,
     ) -> tuple[Request, Outcome]:
-        """Answer a request whose first byte was read at `arrived_s`.
+        """Answer a request that arrived at `arrived_s`.
 
-        Returns the request and its outcome, for `translator.answer` and then `sent`.
+        Returns the request and its outcome. Encode them with `translator.answer`, then
+        call `sent`.
         """
         if not self.ready:
             raise not_ready(self.queue.begun)
@@ -138,10 +142,11 @@ class ServedModel:
         caller: Caller,
         times: SendTimes | None = None,
     ) -> tuple[Request, Outcome | Choice | None]:
-        """Plan a request, and carry out the plan if it is quick and no work waits.
+        """Plan a request, and compute its answer if the plan is quick.
 
-        Returns the request with its outcome, with the chosen plan, or with None if
-        requests wait or costs are money.
+        Returns the request with its outcome; or with the chosen plan; or with None if
+        no plan is chosen yet, because other requests wait or costs are money. Without
+        an outcome, call `answer_in_turn`.
         """
         times = times or self.send_times
         request = self.translator.request(terms, item, arrived_s, caller, times.loop)
@@ -155,7 +160,7 @@ class ServedModel:
         choice: Choice | None = None,
         times: SendTimes | None = None,
     ) -> tuple[Request, Outcome]:
-        """Let the computing thread answer a request that `begin` planned."""
+        """Let the computing thread answer a request that `begin` did not answer."""
         if not self.ready:
             raise not_ready(self.queue.begun)
         times = times or self.send_times
@@ -172,13 +177,13 @@ class ServedModel:
 
     @functools.cached_property
     def records(self) -> RecordAnswerer:
-        """The object that answers usual requests about records; use it once ready."""
+        """The object that answers usual requests about records. Use it once ready."""
         return RecordAnswerer(self.translator, self.send_times.loop, self.all_sent)
 
     def sent(
         self, request: Request, outcome: Outcome, sent_s: float | None = None
     ) -> None:
-        """Count an answer whose last byte was written at `sent_s`; by default now."""
+        """Count an answer whose last byte was written at `sent_s`, by default now."""
         if sent_s is None:
             sent_s = self.now()
         features = self.planner.feature_names[outcome.row]
@@ -192,12 +197,15 @@ class ServedModel:
         self.metrics.answered(answers, sent_s)
 
     def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
-        """Count one of several answers that are sent together."""
+        """Count one answer of several that are sent together."""
         features = self.planner.feature_names[outcome.row]
         self.metrics.answered([timed(request, outcome, features)], sent_s)
 
     def _at_once(self, request: Request) -> Outcome | Choice | None:
-        """Carry out a quick plan if no work waits; else return the plan, if any."""
+        """Return the outcome if the plan is quick and no work waits.
+
+        Otherwise return the chosen plan, or None if no plan is chosen yet.
+        """
         if self.queue.waiting or not self._time_counts:
             return None
         execution = begin(self.planner, request)
@@ -224,9 +232,9 @@ class ServedModel:
         return self.now() + self.translator.settings.max_budget_s
 
     async def _measure(self, *, by_thread: bool) -> SendTime:
-        """Measure the time from a plan's end until its answer is encoded.
+        """Measure the time from the end of a plan until its answer is encoded.
 
-        The computing thread answers if `by_thread`; otherwise the event loop.
+        The computing thread answers if `by_thread`; otherwise the event loop does.
         """
         after_s = []
         for _ in range(WINDOW):
@@ -246,7 +254,10 @@ class ServedModel:
 
 
 def _size(ask: PredictRequest) -> int:
-    """Estimate the bytes to read for an item; for an image, only its header is read."""
+    """Return an estimate of the bytes to decode.
+
+    Of an image only the header is read.
+    """
     if ask.record is not None:
         return 16 * len(ask.record)
     return len(ask.text or "")

@@ -1,4 +1,4 @@
-"""Conversion of requests' terms for one planner, and of its outcomes to answers."""
+"""Converts wire requests into a planner's requests, and outcomes into wire answers."""
 
 import math
 from collections.abc import Mapping
@@ -71,10 +71,11 @@ class Translator:
         )
 
     def weighed(self, request: Request) -> Request:
-        """Return the request with the reserve for sending that promises most.
+        """Return the request with the best share of its budget reserved for sending.
 
-        Only where the usual reserve is a large share of the budget (`HEAVY`): a smaller
-        one buys a better plan, and is more often too late.
+        The reserve changes only if it is a large share of the budget (`HEAVY`). A
+        smaller reserve allows a better plan, but the answer is late more often; the
+        reserve with the highest expected quality is chosen.
         """
         budget, send_time, planner = request.budget, request.send_time, self.planner
         if send_time is None or isinstance(budget, MoneyBudget):
@@ -90,7 +91,10 @@ class Translator:
         return replace(request, budget=budget.keeping(kept_s))
 
     def answer(self, request: Request, outcome: Outcome) -> Answer:
-        """Return the answer; `budget_met` includes an estimate of the send time."""
+        """Return the answer for an outcome.
+
+        `budget_met` includes an estimate of the time to send the answer.
+        """
         planner, budget = self.planner, request.budget
         now_s = planner.now()
         out_s = max(now_s, request.out_s(outcome.finished_s))
@@ -156,11 +160,15 @@ class Translator:
             answer.best_next = BestNext(names, planner.qualities[wanted])
 
     def missing(self, gaps: Gaps, row: int) -> int:
-        """Return how many columns a row of the index reads that have no value."""
+        """Return how many columns that row `row` of the index reads are empty."""
         return (gaps.empty & self.columns_of[row]).bit_count()
 
     def item(self, ask: PredictRequest) -> Item:
-        """Return the item in a request; raise BadItem for another kind of item."""
+        """Return the item of a request.
+
+        Raises BadItem if the request has another kind of item than the index, or
+        several items.
+        """
         kind = self.planner.package.kind
         given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
         payload = given[kind]
@@ -172,10 +180,10 @@ class Translator:
         return self.read(payload)
 
     def read(self, payload: object) -> Item:
-        """Return the item of bytes, a string or a mapping of columns.
+        """Return the item for its payload: bytes, a string, or a mapping of columns.
 
-        A bad record is refused for the same reasons under every plan, and no matter if
-        this method or `record_decoder` reads it.
+        Raises BadItem for an invalid item. An invalid record is refused for the same
+        reasons as by `record_decoder`, whatever plan is chosen.
         """
         kind, limit = self.planner.package.kind, self.settings.image_limit
         item = make_item(payload, kind, pair=self._pairs, max_decoded=limit)
@@ -200,14 +208,17 @@ class Translator:
 
 
 class AtOnce:
-    """Answers in the caller's thread without a server or queue; for one thread only."""
+    """Answers in the caller's thread, without a server or queue.
+
+    Use it in one thread.
+    """
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator
         self._after = SendTime(usual=AFTER_S)
 
     def answer(self, terms: Terms, payload: object) -> Answer:
-        """Return the answer to an item; the budget begins with this call."""
+        """Return the answer for an item. Its budget begins with this call."""
         translator = self._translator
         planner = translator.planner
         arrived_s = planner.now()

@@ -1,4 +1,4 @@
-"""Warm-up before the first request: all features and models run, perhaps timed."""
+"""The warm-up before the first request: all features and models run on samples."""
 
 import os
 from collections.abc import Generator, Mapping, Sequence
@@ -24,8 +24,8 @@ WARM_UP_ROUNDS = 3
 class WarmUp:
     """Runs every feature on every sample, and every model on the resulting rows.
 
-    The `planner` has the index as it was built. If `rescales`, the samples are timed,
-    and the index's costs are rescaled to this machine.
+    `planner` has the index with its stored costs. If `rescales` is True, the runs are
+    timed, and the costs are rescaled to this machine.
     """
 
     def __init__(self, planner: Planner, *, rescales: bool = True) -> None:
@@ -42,7 +42,7 @@ class WarmUp:
             pass
 
     def steps(self) -> Generator[None, None, None]:
-        """Run one feature on one sample, or one model, per step."""
+        """Run the warm-up in steps: each runs one feature on a sample, or one model."""
         planner = self._planner
         extractor = planner.extractor
         items = self.samples or list(sample_items(extractor.kind))
@@ -70,7 +70,7 @@ class WarmUp:
 
 
 def _read(planner: Planner, number: int, payload: object) -> Item:
-    """Decode sample `number`; BadIndexFile if it is not an item, as in edited files."""
+    """Decode sample `number`; BadIndexFile if it is invalid, as in an edited file."""
     try:
         item = make_item(payload, planner.package.kind, pair=planner.index.pairs)
         given = item.payload
@@ -89,7 +89,7 @@ def _read(planner: Planner, number: int, payload: object) -> Item:
 def open_translator(
     index: str | os.PathLike[str] | Index, features: Sequence[Path]
 ) -> Translator:
-    """Load an index, warm it up, and return it ready to answer in this process."""
+    """Load an index, warm it up, and return its translator, ready to answer."""
     planner = load_planner(index, features)
     WarmUp(planner).run()
     return Translator(planner, Settings())

@@ -1,4 +1,4 @@
-"""A queue of work, earliest deadline first, and the one thread that does the work."""
+"""A queue of work, earliest deadline first, and one thread that does the work."""
 
 import asyncio
 import heapq
@@ -30,8 +30,8 @@ _reader = ThreadPoolExecutor(1, "polydom-read")
 class WorkQueue:
     """Runs one piece of work at a time, earliest deadline first.
 
-    Other threads post work into a mailbox. The computing thread empties the mailbox
-    into its heap before it takes the next piece. Due times are on the clock `now`.
+    Other threads post work into a mailbox. The computing thread moves it into a heap
+    before it takes the next piece. Deadlines are seconds on the clock `now`.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -56,29 +56,30 @@ class WorkQueue:
         return self._thread.ident is not None
 
     def start(self) -> None:
-        """Start the thread; it also does work that was posted earlier."""
+        """Start the thread. It also does work that was posted before."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Do all posted work, end the thread, and wait for its end."""
+        """Do all posted work, then end the thread and wait for its end."""
         self._mailbox.put(None)
         if self.begun:
             self._thread.join()
 
     def post(self, due_s: float, work: Work) -> None:
-        """Post `work` to be done by `due_s`, which may be infinite.
+        """Add `work`, to be done by `due_s`; infinity means no deadline.
 
-        Work with equal due times is done in the order of posting. It must not raise.
+        Work with equal deadlines is done in the order of posting. `work` must not
+        raise.
         """
         self._mailbox.put((due_s, next(self._sequence), work))
 
     def defer(self, cost_s: float, work: Work) -> None:
-        """Have late `work` of `cost_s` done behind work that can still be in time.
+        """Schedule late `work` of `cost_s` behind work that can still be in time.
 
-        The work gets a deadline that it can keep: the time at which a thread that
-        spends `LATE_SHARE` of its time on late work has done it and all late work
-        before it (the total bandwidth server of Spuri and Buttazzo, 1996). Only the
-        computing thread may call this.
+        The late work gets a new deadline: the time at which a thread that spends
+        `LATE_SHARE` of its time on late work has finished it and all late work before
+        it (the total bandwidth server of Spuri and Buttazzo, 1996). Call this only in
+        the computing thread.
         """
         self._late_due_s = max(self._late_due_s, self._now()) + cost_s / LATE_SHARE
         self.late += 1
@@ -89,7 +90,7 @@ class WorkQueue:
         work()
 
     async def compute(self, work: Callable[[], T], due_s: float = math.inf) -> T:
-        """Do `work` when its turn comes; return its result, or raise its error."""
+        """Do `work` in the computing thread; return its result, or raise its error."""
         done: Future[T] = Future()
         self.post(due_s, partial(settle, done, work))
         return await asyncio.wrap_future(done)
@@ -101,7 +102,10 @@ class WorkQueue:
         self.busy = False
 
     def take(self) -> Work | None:
-        """Wait for work and return the most urgent; None if stopped and all is done."""
+        """Wait for work and return the most urgent.
+
+        Returns None if the queue is stopped and all work is done.
+        """
         if not self._heap and not self._closing:
             self.busy = False
             self._receive(self._mailbox.get())
@@ -120,7 +124,10 @@ class WorkQueue:
 
 
 def settle(done: "Future[T]", work: Callable[[], T]) -> None:
-    """Call `work` and set its result or error; do nothing if `done` is cancelled."""
+    """Call `work` and set its result or error in `done`.
+
+    Nothing happens if `done` is cancelled.
+    """
     if not done.set_running_or_notify_cancel():
         return
     try:
@@ -130,7 +137,10 @@ def settle(done: "Future[T]", work: Callable[[], T]) -> None:
 
 
 async def run_off_loop(read: Callable[..., T], *arguments: object, size: int) -> T:
-    """Call `read`, in a thread if it reads more than `LARGE` bytes."""
+    """Return `read(*arguments)`, computed in a thread if `size` exceeds `LARGE`.
+
+    `size` is the number of bytes that `read` has to read.
+    """
     if size <= LARGE:
         return read(*arguments)
     loop = asyncio.get_running_loop()
@@ -138,9 +148,10 @@ async def run_off_loop(read: Callable[..., T], *arguments: object, size: int) ->
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
-    """Call `work` in a daemon thread, and return its result or raise its error.
+    """Call `work` in a daemon thread; return its result or raise its error.
 
-    The event loop's own threads would keep the process from stopping.
+    The event loop's own threads are not used, because they would keep the process from
+    stopping.
     """
     done: Future[T] = Future()
     thread = threading.Thread(

@@ -1,1 +1,1 @@
-"""Structures of requests and responses, and code that splits and checks their bytes."""
+"""Structures of requests and responses, and functions that split and check bodies."""

@@ -1,8 +1,9 @@
-"""Limits on the content of long bodies, checked before they are decoded.
+"""Limits on the content of long bodies, checked before the bodies are decoded.
 
 A decoder creates all objects of a body in one call, and no other request is answered
-meanwhile. A typed decoder stops at a value of a wrong type. Values that may be many are
-counted here first: names and texts in JSON, and the keys that a msgpack map announces.
+meanwhile. A typed decoder stops at a value of a wrong type, but names, texts and keys
+may be many. Therefore names and texts in JSON are counted here first, and the number of
+keys is read from the header of a msgpack map.
 """
 
 from collections.abc import Iterator
@@ -26,10 +27,10 @@ MOST_KEYS = 16
 
 
 def check_body(body: bytes | Raw, *, packed: bool, columns: int) -> None:
-    """Refuse a long body with more names and texts than an item and its terms have.
+    """Raise an error if a long body has more names and texts than a request can have.
 
-    The body is a JSON object, or a msgpack map if `packed`. Raises BadInput for more
-    keys than a request has, BadItem if a record may have more than `columns` columns.
+    The body is a JSON object, or a msgpack map if `packed`. Raises BadInput for too
+    many keys, and BadItem if a record may have more than `columns` columns.
     """
     if len(body) <= LARGE:
         return
@@ -55,10 +56,10 @@ def _check_strings(raw: bytes, columns: int) -> None:
 
 
 def strings_at_most(raw: bytes) -> int:
-    """Return an upper bound on the strings in JSON, names included.
+    """Return an upper bound on the number of strings in JSON, including names.
 
-    It is the number of quotes that no backslash precedes; the quote that begins a
-    string is one of them.
+    The bound is the number of quotes without a backslash before them. Every string
+    begins with such a quote.
     """
     return raw.count(b'"') - raw.count(b'\\"')
 
@@ -70,9 +71,9 @@ def arrays_in(raw: bytes) -> int:
 
 
 def items_in(array: bytes, most: int) -> int:
-    """Return the number of items in a JSON array, or some number above `most`.
+    """Return the number of items in a JSON array, or any number above `most`.
 
-    An empty array counts as one item.
+    Counting stops above `most`. An empty array counts as one item.
     """
     items, depth = 1, 0
     for piece in _outside_strings(array):
@@ -103,7 +104,7 @@ def _outside_strings(raw: bytes) -> Iterator[NDArray[np.uint8]]:
 
 
 def _packed_length(raw: bytes) -> int:
-    """Return the number of pairs that a map announces; 0 if it is not a map."""
+    """Return the number of pairs in a msgpack map, from its header; 0 if not a map."""
     first = raw[0]
     if first & 0xF0 == 0x80:
         return first & 0x0F

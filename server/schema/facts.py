@@ -15,15 +15,15 @@ RescalingState = Literal["rescaled", "not_yet", "off", "no_time", "no_samples"]
 
 
 class Health(msgspec.Struct):
-    """The answer of `/livez` and `/readyz`."""
+    """Answer of `/livez` and `/readyz`."""
 
     status: str
 
 
 class ScheduleFacts(msgspec.Struct, frozen=True):
-    """How many base models a set's model evaluates if it may stop early.
+    """How many base models a model with early stops evaluates, and its times.
 
-    `ExitFacts` has the guarantee about changed answers, which is for the whole plan.
+    `ExitFacts` has the guarantee about changed answers; it holds for the whole plan.
     """
 
     base_models: int  # Number of trees, lattices or linear terms in the whole model
@@ -41,8 +41,8 @@ class SetFacts(msgspec.Struct):
     """One feature set that the index may answer with.
 
     `cost` has the coefficients of a polynomial in the item's size, in the index's unit:
-    of 1, n, n^2 ..., or of 1, a, b, a^2, ab, b^2 ... where a size is of two numbers.
-    `schedule` is null where the set's model never stops early.
+    of 1, n, n^2 ..., or of 1, a, b, a^2, ab, b^2 ... if a size has two numbers.
+    `schedule` is null if the set's model never stops early.
     """
 
     features: tuple[str, ...]
@@ -53,10 +53,10 @@ class SetFacts(msgspec.Struct):
 
 
 class ColumnFacts(msgspec.Struct):
-    """One column of a record, and the kind of its contents.
+    """One column of a record, and the kind of its values.
 
-    `words` are known contents of a column of words, the most frequent first and at most
-    100; absent where the caller may not see single training items.
+    `words` are known values of a column of words, the most frequent first and at most
+    100. They are absent if the caller may not see training items.
     """
 
     name: str
@@ -65,7 +65,10 @@ class ColumnFacts(msgspec.Struct):
 
 
 class FeatureFacts(msgspec.Struct):
-    """A feature: its number of columns in a model, and the columns that it reads."""
+    """A feature: its number of columns in a model, and the record's columns it reads.
+
+    `columns` is absent if the items are not records.
+    """
 
     name: str
     width: int
@@ -73,9 +76,9 @@ class FeatureFacts(msgspec.Struct):
 
 
 class ModelFacts(msgspec.Struct):
-    """A served model; `version` is null while no index answers for it.
+    """One served model; `version` is null if no index is loaded for it.
 
-    `reason` says why no index answers; it is empty if the model is ready.
+    `reason` says why the model does not answer; it is empty if the model is ready.
     """
 
     name: str
@@ -85,10 +88,10 @@ class ModelFacts(msgspec.Struct):
 
 
 class ModelsFacts(msgspec.Struct):
-    """Answer of `GET /v1/models`; a request without a name gets the first model.
+    """Answer of `GET /v1/models`: all models. A request without a name gets the first.
 
-    `budget_ms` is the budget of a request that names none, `max_budget_ms` the largest
-    budget that a request gets.
+    `budget_ms` is the budget of a request that names none. `max_budget_ms` is the
+    largest budget that a request can have.
     """
 
     models: list[ModelFacts]
@@ -97,7 +100,7 @@ class ModelsFacts(msgspec.Struct):
 
 
 class MachineFacts(msgspec.Struct):
-    """A type of machine that measured costs, and the last day that it did (UTC)."""
+    """A type of machine that measured costs, and the last day of measuring (UTC)."""
 
     processor: str
     cores: int
@@ -105,10 +108,10 @@ class MachineFacts(msgspec.Struct):
 
 
 class MeasuredFacts(msgspec.Struct):
-    """Machines that an index's costs were measured on, and their load by others.
+    """The machines that measured an index's costs, and their load by other programs.
 
     `lost` is the share of the timed time that other programs took. `others` is the
-    number of processors, out of `processors`, that they used; null if unknown.
+    number of processors that other programs used, out of `processors`; null if unknown.
     """
 
     busy: bool
@@ -119,7 +122,7 @@ class MeasuredFacts(msgspec.Struct):
 
 
 class PartFactor(NamedTuple):
-    """The factor of one part: "feature", "step", "models" or "overhead"."""
+    """The cost factor of one part: of a "feature", "step", "models" or "overhead"."""
 
     part: str
     name: str
@@ -140,7 +143,7 @@ class Rescaling(msgspec.Struct, frozen=True):
     features: dict[str, float] = msgspec.field(default_factory=dict)
 
     def parts(self) -> list[PartFactor]:
-        """Return the factors of all parts."""
+        """Return the factors of the overhead, models, steps and features."""
         return [
             PartFactor("overhead", "", self.overhead),
             PartFactor("models", "", self.models),
@@ -159,7 +162,7 @@ class PlanExitFacts(msgspec.Struct, frozen=True):
 
 
 class ExitFacts(msgspec.Struct, frozen=True):
-    """The guarantee of an index's early exits, and the cost that they save."""
+    """The guarantee of an index's early exits, and the share of cost that they save."""
 
     alpha: float  # Largest share of each plan's answers that its exits may change
     # Confidence that `alpha` holds for new items; None without that guarantee
@@ -174,12 +177,13 @@ class ExitFacts(msgspec.Struct, frozen=True):
 
 
 class IndexFacts(msgspec.Struct):
-    """Answer of `GET /v1/index`: the index that is being served.
+    """Answer of `GET /v1/index`: the facts about a served index.
 
-    `quality` is the best set's, by `measure`; `accuracy` is the same set's, or null
-    where answers are numbers. `coverage` is the share of labels that lie in their
-    answers' intervals; null where answers are classes. `quantile` is the share of items
-    that keep to the costs. `samples` is the number of samples that are shown.
+    `quality` is the quality of the best feature set, by `measure`. `accuracy` is the
+    accuracy of the same set, or null if answers are numbers. `coverage` is the share of
+    true values inside the answers' intervals, or null if answers are classes.
+    `quantile` is the share of items whose costs stay within the predicted costs.
+    `samples` is the number of sample items that the caller may see.
     """
 
     version: str
@@ -206,7 +210,7 @@ class IndexFacts(msgspec.Struct):
 
 
 class PartFacts(msgspec.Struct):
-    """The cost of one feature, or of one step that features share."""
+    """The cost of one feature, or of one step that several features share."""
 
     part: Literal["feature", "step"]
     name: str
@@ -226,10 +230,10 @@ class PartFacts(msgspec.Struct):
 
 
 class CurvesFacts(msgspec.Struct):
-    """Answer of `GET /v1/index/curves`: costs of features by an item's size.
+    """Answer of `GET /v1/index/curves`: the features' costs by the size of an item.
 
-    The cost of a set is the sum of `overhead`, of its features, of their steps, each
-    once, and of a constant for its model and the models of its checkpoints.
+    The cost of a feature set is the sum of `overhead`, the costs of its features, the
+    costs of their steps (each step once), and a constant for the set's models.
     """
 
     version: str

@@ -1,7 +1,7 @@
 """Records in requests: columns hold numbers, strings, booleans or null.
 
 A typed decoder stops at the first list or object in a column. An untyped decoder could
-create millions of them from one body, and no other request is answered meanwhile.
+create millions of objects from one body, and no other request is answered meanwhile.
 """
 
 import re
@@ -47,7 +47,7 @@ _columns_msgpack = msgspec.msgpack.Decoder(_Holder).decode
 
 
 def decode_record(data: str | bytes) -> dict[str, Any]:
-    """Decode a JSON record that is a whole body, without a request around it."""
+    """Decode a JSON body that is a record, without a request around the record."""
     document = without_mark(data.encode() if isinstance(data, str) else data)
     try:
         return _decode(document)
@@ -62,9 +62,9 @@ def refuse_record(
 ) -> None:
     """Raise BadItem if a decoder's error is about a record, and name the column.
 
-    In more than `LARGE` bytes the column is not searched, as that would take long.
-    `holder` is an object in JSON, or a map in msgpack if `packed`, whose key `record`
-    has the columns. `place` is the path of the record in the decoded data.
+    `holder` is a JSON object, or a msgpack map if `packed`; its key `record` has the
+    columns. `place` is the path of the record in the decoded data. If `holder` has more
+    than `LARGE` bytes, the column is not named, because the search would take long.
     """
     said = _SAID.fullmatch(str(error))
     found = said and (said["place"] or "$")

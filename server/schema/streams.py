@@ -1,7 +1,7 @@
-"""Splitting streams of JSON Lines and of msgpack into undecoded items.
+"""Splits streams of JSON Lines and of msgpack into undecoded items.
 
-An item over the limit raises TooLarge, and a malformed stream BadInput. After an error,
-nothing more can be read from the stream.
+An item over the limit raises TooLarge, and a malformed stream raises BadInput. After an
+error, nothing more can be read from the stream.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ JSON_LINES = (
 
 
 class JsonLines:
-    """Splits a stream into lines of at most `limit` bytes.
+    """Splits a stream into lines of at most `limit` bytes each.
 
-    Empty lines are dropped, and so is a byte order mark at the start.
+    Empty lines and a byte order mark at the start are dropped.
     """
 
     def __init__(self, limit: int) -> None:
@@ -36,11 +36,11 @@ class JsonLines:
 
     @property
     def left(self) -> int:
-        """Number of bytes of the last item, which is incomplete."""
+        """Number of bytes of the last line, which is still incomplete."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more bytes of the stream; yield the lines that are complete."""
+        """Add bytes of the stream; yield the lines that are now complete."""
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0] = bytes(self._rest) + lines[0]
@@ -53,14 +53,13 @@ class JsonLines:
         _check(len(self._rest), self._limit)
 
     def finish(self) -> Iterator[bytes]:
-        """Yield the last line if it has no line end."""
+        """Yield the last line if it has no line end. Call this at the stream's end."""
         line = bytes(self._rest)
         self._rest.clear()
         if line.strip():
             yield self._first(line)
 
     def _first(self, line: bytes) -> bytes:
-        """Return the first line of the stream without a byte order mark."""
         begun, self._begun = self._begun, True
         return line if begun else without_mark(line)
 
@@ -76,11 +75,11 @@ class MsgpackStream:
 
     @property
     def left(self) -> int:
-        """Number of bytes of the last object, which is incomplete."""
+        """Number of bytes of the last object, which is still incomplete."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more bytes of the stream; yield the objects that are complete."""
+        """Add bytes of the stream; yield the objects that are now complete."""
         try:
             self._unpacker.feed(data)
             self._fed += len(data)
@@ -102,7 +101,7 @@ class MsgpackStream:
             raise BadInput(f"the stream is no msgpack: {reason}"[:200]) from error
 
     def finish(self) -> Iterator[bytes]:
-        """Yield nothing, but raise BadInput if the last object is incomplete."""
+        """Raise BadInput if the last object is incomplete; yield nothing."""
         left = self._fed - self._end
         if left:
             raise BadInput(f"the stream ended within an item, after {left:,} bytes")

@@ -1,4 +1,4 @@
-"""Requests and answers for single items and for batches."""
+"""Structures of requests and answers, for single items and for batches."""
 
 from typing import Annotated, Literal
 
@@ -16,10 +16,10 @@ MSGPACK = ("application/msgpack", "application/x-msgpack")
 
 
 class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The terms of a request for an item of any kind.
+    """The terms of a request: its model, budget and options, without the item.
 
-    None, which many clients write, stands for the default: the operator's budget, the
-    class prior if nothing fits, any quality, and not `exact`.
+    None, or null in JSON, means the default: the operator's budget, an answer without
+    features if no plan fits the budget, any quality, and not `exact`.
     """
 
     model: str | None = None
@@ -42,10 +42,10 @@ class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
 
 
 class BestNext(msgspec.Struct, frozen=True):
-    """The missing columns that would help a record most.
+    """The missing columns that would improve a record's answer most.
 
-    With these columns the same budget buys a model of `expected_quality`. They are the
-    columns of one feature, or of several if no single feature would help.
+    With these columns, the same budget buys a model of `expected_quality`. They are the
+    columns of one feature, or of several features if no single feature would help.
     """
 
     columns: tuple[str, ...]
@@ -55,20 +55,20 @@ class BestNext(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     """Answer of `POST /v1/predict`.
 
-    An index that counts seconds gives the `_us` fields; an index that counts money
-    gives `predicted` and `budget` in its currency. `size_in_range` is present only if
-    it is false. `unknown` names the record's columns with values that the index has
-    never seen, `missing` counts the empty columns that the model reads, and `best_next`
-    names other columns that would help.
+    If the index counts seconds, the answer has the `_us` fields; if it counts money,
+    `predicted` and `budget` in its currency. `size_in_range` is present only if it is
+    false. `unknown` names the record's columns with values that the index has never
+    seen, `missing` counts the empty columns that the model reads, and `best_next` names
+    columns that would improve the answer.
 
-    An index of numbers gives `value` and `interval`; then `label`, `scores` and
-    `expected_accuracy` are null.
+    If the index predicts numbers, the answer has `value` and `interval`; then `label`,
+    `scores` and `expected_accuracy` are null.
 
-    A model with a schedule gives `base_models`, the number of its trees, lattices or
-    linear terms, and `base_models_used`, the number that answered. A model that stopped
-    early gives null for `scores`, unless the request is `exact`, and `score_bounds`:
-    the least and the most that the score of each class can be, if base models have
-    bounds.
+    If the model may stop early, `base_models` is its number of trees, lattices or
+    linear terms, and `base_models_used` is the number of them that were evaluated. If
+    the model did stop early, `scores` is null unless the request is `exact`.
+    `score_bounds` then has the least and the greatest possible score of each class, if
+    base models have bounds.
     """
 
     label: str | None
@@ -115,14 +115,14 @@ class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class BatchItem(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One item of a batch; in msgpack, `image_base64` holds the image's raw bytes."""
+    """One item of a batch. In msgpack, `image_base64` holds the image's raw bytes."""
 
     text: str | None = None
     record: Record | None = None
     image_base64: bytes | None = None
 
     def ask(self) -> PredictRequest:
-        """Return a request for only this item."""
+        """Return a request for this item alone, without terms."""
         return PredictRequest(
             text=self.text, record=self.record, image_base64=self.image_base64
         )
@@ -135,13 +135,13 @@ class BatchBody(BatchTerms, forbid_unknown_fields=True, kw_only=True):
 
 
 class Entry(Answer, kw_only=True):
-    """The answer to one item; `item` is its number, from 0."""
+    """The answer to one item of a batch. `item` is the item's number, from 0."""
 
     item: int
 
 
 class ErrorEntry(msgspec.Struct, kw_only=True):
-    """The error of one item, which replaces its answer."""
+    """The error of one item of a batch, in place of its answer."""
 
     item: int
     error: str
@@ -149,11 +149,11 @@ class ErrorEntry(msgspec.Struct, kw_only=True):
 
 
 class Totals(msgspec.Struct, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
-    """The totals of a batch; an index that counts seconds gives the `_us` fields.
+    """The totals of a batch. If the index counts seconds, they have the `_us` fields.
 
     `expected_quality` and `expected_accuracy` are means over the answered items; the
-    accuracy is null for an index of numbers. `error` and `code` say why the batch ended
-    early, perhaps before its last item.
+    accuracy is null if the index predicts numbers. `error` and `code` say why the batch
+    ended early.
     """
 
     items: int

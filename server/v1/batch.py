@@ -1,4 +1,4 @@
-"""`POST /v1/batch`: a stream of items within one budget; answers are streamed, too.
+"""`POST /v1/batch`: answers a stream of items within one budget, as a stream.
 
 The event loop only splits the stream. The computing thread decodes, plans, computes and
 encodes items for a millisecond at a time, so that single requests run in between.
@@ -35,7 +35,7 @@ RUNNING = 8
 
 
 class BatchEndpoint:
-    """The ASGI application of one path, which answers batches."""
+    """The ASGI application that answers batches."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -43,7 +43,7 @@ class BatchEndpoint:
         self.running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one batch."""
+        """Answer one batch; Overloaded if too many batches are running."""
         if self.running >= RUNNING:
             raise Overloaded(f"{self.running} batches are being answered already")
         with self._repository.held_bytes.body() as held:
@@ -51,7 +51,7 @@ class BatchEndpoint:
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
-        """Count a batch while it computes, but not while it waits for items."""
+        """Count a batch as running while the context is open."""
         self.running += 1
         try:
             yield
@@ -70,7 +70,7 @@ class BatchEndpoint:
 
 
 class Batch:
-    """One batch; it ends early if the server is told to stop."""
+    """One running batch. It ends early if the server stops."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Batch:
         self._top_k = make_top_k(self._budget, terms.label, terms.top)
 
     async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
-        """Answer the items chunk by chunk, and send the totals at the end."""
+        """Answer the items chunk by chunk, then send the totals."""
         broken: Exception | None = None
         try:
             async for chunk in chunks:
@@ -154,7 +154,10 @@ class Batch:
                 await self._reply.probe()
 
     def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
-        """Yield the answers to a chunk; the computing thread calls this."""
+        """Yield the encoded answers to a chunk, or None after a step without an entry.
+
+        The computing thread calls this.
+        """
         read_s = self._served.now()
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
         self._number += len(items)
@@ -172,7 +175,10 @@ class Batch:
                 yield None
 
     def _listed(self) -> Iterator[bytes | None]:
-        """Improve and yield the likeliest items; the computing thread calls this."""
+        """Improve the list of the likeliest items, then yield their encoded answers.
+
+        None is yielded after a step without an entry. The computing thread calls this.
+        """
         assert self._top_k is not None
         began_s = self._served.now()
         for _ in self._top_k.improve(self._reader.caller):
@@ -204,7 +210,7 @@ class Batch:
 def _turn(
     work: Iterator[bytes | None], now_s: Callable[[], float]
 ) -> tuple[list[bytes], bool]:
-    """Work for about `TURN_S`; return the entries, and True if all is done."""
+    """Work for about `TURN_S`; return the new entries, and True if all is done."""
     end_s, encoded = now_s() + TURN_S, []
     for piece in work:
         if piece is not None:

@@ -1,4 +1,4 @@
-"""The body of a batch: terms and items, read only as fast as items are used."""
+"""The body of a batch: its terms and items, read no faster than items are answered."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,10 @@ Raw = bytes | msgspec.Raw
 
 
 def content_type_of(headers: Headers) -> str:
-    """Return a batch's content type, JSON by default; refuse compressed bodies."""
+    """Return a batch's content type, by default JSON.
+
+    Raises UnsupportedEncoding if the body is compressed.
+    """
     codings = (value for name, value in headers if name == b"content-encoding")
     if any(coding.strip().lower() not in (b"", b"identity") for coding in codings):
         raise UnsupportedEncoding(
@@ -49,7 +52,8 @@ async def read_batch(
 ) -> tuple[BatchTerms, AsyncIterator[list[Raw]]]:
     """Return the terms of a batch, and an iterator that reads its items in chunks.
 
-    `limit` is in bytes: of one item in a stream, or of a whole JSON object.
+    `limit` is the largest number of bytes: of one item if the body is a stream, of the
+    whole body if it is a JSON object.
     """
     terms = read_terms(query)
     if kind in MSGPACK:
@@ -69,7 +73,7 @@ async def read_batch(
 
 
 def read_terms(query: bytes) -> BatchTerms:
-    """Return the terms in the query; raise BadInput if one is invalid."""
+    """Return the terms in a query string; raise BadInput if one is invalid."""
     given = read_query(query)
     try:
         return msgspec.convert(given, BatchTerms, strict=False)
@@ -78,7 +82,7 @@ def read_terms(query: bytes) -> BatchTerms:
 
 
 def _merge(body: BatchBody, terms: BatchTerms) -> None:
-    """Add the query's terms to a body; raise BadInput if both have a term."""
+    """Add the query's terms to a body; raise BadInput if a term is in both."""
     for name in BatchTerms.__struct_fields__:
         if (value := getattr(terms, name)) is not None:
             if getattr(body, name) is not None:
@@ -87,7 +91,7 @@ def _merge(body: BatchBody, terms: BatchTerms) -> None:
 
 
 class BatchReader:
-    """Reads the body of one request, only as fast as it is used."""
+    """Reads the body of one batch, no faster than its items are answered."""
 
     def __init__(self, scope: Scope, receive: Receive, held: HeldBody) -> None:
         self._held, self._kept = held, 0
@@ -102,7 +106,7 @@ class BatchReader:
         )
 
     async def begin(self) -> None:
-        """Wait for the first bytes, so that uvicorn sends "100 Continue" first."""
+        """Wait for the first bytes. This lets uvicorn send "100 Continue" first."""
         if self._more:
             self._first = await self._next()
 
@@ -161,15 +165,14 @@ class BatchReader:
                 raise broken
 
     def keep(self, size: int) -> None:
-        """Set how many bytes of items the answer keeps; Overloaded if too many."""
+        """Set how many bytes of items the batch keeps; Overloaded if too many."""
         self._kept = size
         self._held.hold(self._coming + size)
 
     async def drain(self) -> None:
         """Read and drop the rest of the body, for at most `RECEIVE_S`.
 
-        If the connection closed while bytes arrive, the caller might not see the
-        answer.
+        If the connection closed while the caller still sends, the answer might be lost.
         """
         with contextlib.suppress(PolydomError, TimeoutError):
             async with asyncio.timeout(RECEIVE_S):
@@ -185,7 +188,7 @@ async def cut(items: Sequence[Raw]) -> AsyncIterator[list[Raw]]:
 
 
 class _Outer(BatchTerms, forbid_unknown_fields=True, kw_only=True):
-    """A batch's body whose items are undecoded."""
+    """The body of a batch whose items are not decoded yet."""
 
     items: msgspec.Raw
 
@@ -197,7 +200,7 @@ _decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
 
 
 def read_object(body: bytes) -> BatchBody:
-    """Decode the terms of a JSON object and split its items; BadInput on errors."""
+    """Return the terms and the undecoded items of a JSON object; BadInput on errors."""
     body = without_mark(body)
     if not body.strip():
         raise BadInput("the body is empty")
@@ -216,7 +219,7 @@ def read_object(body: bytes) -> BatchBody:
 
 
 def _refuse_many(items: bytes) -> None:
-    """Raise BadInput if there are more than `MOST_ITEMS` items, before splitting."""
+    """Raise BadInput for more than `MOST_ITEMS` items, before the items are split."""
     has_many = items.count(b",") >= MOST_ITEMS
     if has_many and items_in(items, MOST_ITEMS) > MOST_ITEMS:
         raise BadInput(
@@ -231,7 +234,7 @@ def read_item(
     columns: int = USUAL_COLUMNS,
     kind: Kind | None = None,
 ) -> PredictRequest:
-    """Decode one item of a batch: msgpack if `packed`, otherwise JSON."""
+    """Decode one item of a batch, from msgpack if `packed`, otherwise from JSON."""
     check_body(raw, packed=packed, columns=columns)
     try:
         return (_decode_packed if packed else _decode_item)(raw).ask()

@@ -23,7 +23,10 @@ MOST_AT_ONCE = 64 << 20
 
 
 class BatchReply:
-    """Sends entries as they come; over HTTP/1.0, sends the whole answer at the end."""
+    """Sends the entries of a batch as they come.
+
+    Over HTTP/1.0, which has no chunks, the whole response is sent at the end.
+    """
 
     def __init__(self, send: Send, kind: str, http_version: str = "1.1") -> None:
         self._gathered = _Gathered(send) if http_version == "1.0" else None
@@ -36,27 +39,30 @@ class BatchReply:
 
     @property
     def kept_bytes(self) -> int:
-        """Number of bytes that are not sent yet."""
+        """Number of bytes kept until the end; 0 unless over HTTP/1.0."""
         return len(self._gathered.body) if self._gathered is not None else 0
 
     async def probe(self) -> None:
-        """Send one space to a caller who has stopped sending.
+        """Send one space to find out whether the caller still reads.
 
-        If the caller does not read any more, this breaks the connection. Nothing is
-        sent in msgpack, where every byte has a meaning.
+        If the caller has left, sending breaks the connection. Nothing is sent in
+        msgpack, because every byte has a meaning there.
         """
         if not (self._probed or self.packed):
             self._probed = True
             await self._body(b" ")
 
     def encode(self, entry: Any) -> bytes:
-        """Return an entry in the response's encoding."""
+        """Return an entry as bytes, in the response's encoding."""
         if self.packed:
             return encode_msgpack(entry)
         return encode(entry) + (b"" if self._whole else b"\n")
 
     async def start(self) -> None:
-        """Begin the response; the connection will close, as it may be half read."""
+        """Begin the response.
+
+        Its connection will close, as the body may be half read.
+        """
         headers = [
             (b"content-type", self._kind.encode("latin-1")),
             (b"connection", b"close"),
@@ -67,7 +73,7 @@ class BatchReply:
             await self._body(b'{"answers":[')
 
     async def entries(self, encoded: list[bytes]) -> None:
-        """Send some entries, and return when there is room for more."""
+        """Send encoded entries; return when the connection can take more."""
         if not encoded:
             return
         if self.kept_bytes > MOST_AT_ONCE:
@@ -104,7 +110,6 @@ class _Gathered:
         self.body = bytearray()
 
     async def __call__(self, message: Message) -> None:
-        """Keep a message; after the last one, send all of them."""
         if message["type"] == "http.response.start":
             self._start = message
             return
@@ -117,12 +122,12 @@ class _Gathered:
 
 
 def entry_of(number: int, answer: Answer) -> Entry:
-    """Return an answer as an entry with the item's number."""
+    """Return an answer as the entry of item `number`."""
     fields = {name: getattr(answer, name) for name in Answer.__struct_fields__}
     return Entry(item=number, **fields)
 
 
 def error_entry(number: int, error: PolydomError) -> ErrorEntry:
-    """Return an error as an entry with the item's number, without server internals."""
+    """Return an error as the entry of item `number`, without server internals."""
     _, failure = describe(error)
     return ErrorEntry(item=number, error=failure.error, code=failure.code)

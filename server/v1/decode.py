@@ -1,4 +1,4 @@
-"""Decoding of requests: bytes to an item and its terms, or an error with a hint."""
+"""Decodes a request's bytes into an item and its terms, or raises a helpful error."""
 
 import json
 import math
@@ -53,11 +53,11 @@ def decode_request(
     """Decode one request of `POST /v1/predict`.
 
     `described` is the content type and the budget, as `type_and_budget_in` returns
-    them. The body is JSON, msgpack, or an image's or text's own bytes, as the content
-    type says. Without a content type, and as a form, a body that begins like JSON is
-    JSON; so is a record in any content type but msgpack. `kind` is the index's kind of
-    items, which `application/octet-stream` holds; None if only the body may name the
-    index.
+    them. The content type says whether the body is JSON, msgpack, or the bytes of an
+    image or a text. Without a content type, or with a form's, a body that begins like
+    JSON is read as JSON. A record is read as JSON in any content type but msgpack.
+    `kind` is the index's kind of items, used for `application/octet-stream`; it is None
+    if the body may name the index.
     """
     content_type, header_budget = described
     ask = _decode_body(content_type, body, kind, columns)
@@ -104,7 +104,7 @@ def _decode_body(
 
 
 def _refuse_request(text: bytes) -> None:
-    """Raise an error if a text is a JSON request that was sent with a wrong type."""
+    """Raise BadInput if a plain text is in fact a request in JSON."""
     try:
         ask = _decode_json(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -135,7 +135,7 @@ def _decode_object(
 
 
 def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> None:
-    """Add the terms of query and header; raise BadInput if a term comes twice."""
+    """Add the terms of query and header; raise BadInput if a term occurs twice."""
     given: dict[str, Any] = dict(read_query(query))
     if header_budget is not None:
         if "budget_ms" in given:
@@ -173,7 +173,7 @@ def _read_header(given: str) -> float:
 def hint_of_one(
     error: Exception, body: bytes | msgspec.Raw, kind: Kind | None, *, packed: bool
 ) -> str | None:
-    """Return a hint if an item is under a wrong key; otherwise None."""
+    """Return a hint if an item under a wrong key caused the error; else None."""
     if _UNKNOWN.fullmatch(str(error)) is None or len(body) > LARGE:
         return None
     wire: Any = msgspec.msgpack if packed else msgspec.json
@@ -198,7 +198,7 @@ def hint_of_one(
 
 
 def hint_of_request(error: Exception) -> str | None:
-    """Return a hint if a request for one item has several; otherwise None."""
+    """Return a hint if several items in one request caused the error; else None."""
     said = str(error)
     unknown = _UNKNOWN.fullmatch(said)
     if said == _A_LIST:
@@ -215,7 +215,7 @@ def _shown(value: Any) -> Any:
 
 
 def hint_of_many(error: Exception) -> str | None:
-    """Return a hint if a JSON batch has no `items`; otherwise None."""
+    """Return a hint if a JSON batch without `items` caused the error; else None."""
     said = str(error)
     unknown = _UNKNOWN.fullmatch(said)
     if said == _A_LIST:

@@ -1,4 +1,4 @@
-"""The OpenAPI description of `/v1` and the probes, made from their structures."""
+"""The OpenAPI description of `/v1` and the health probes."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ _METRICS = {
 
 
 def describe_v1() -> dict[str, Any]:
-    """Return the paths of all routes except those under `/v2`."""
+    """Return the OpenAPI descriptions of all routes but `/v2`, by path."""
     models, live, cold = ref(ModelsFacts), ref(Health), {503: _MEANINGS[503]}
     return {
         "/v1/predict": {"post": _predict()},

@@ -21,7 +21,7 @@ NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
 async def livez(_: Request) -> Response:
-    """Answer `GET /livez`: the process is alive."""
+    """Answer `GET /livez` with status 200: the process is alive."""
     return json_reply(Health("ok"))
 
 
@@ -38,7 +38,10 @@ async def readyz(request: Request) -> Response:
 
 
 def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
-    """Return functions that answer successful probes without ASGI."""
+    """Return functions that answer successful health probes without ASGI.
+
+    The keys are (method, path).
+    """
     well = encode(Health("ok"))
     return {
         (b"GET", LIVEZ.encode()): lambda _: well,
@@ -49,8 +52,9 @@ def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
 def shows_items(request: Request) -> bool:
     """Return True if the answer to this request may show training items.
 
-    If the setting is `here`, the request's host decides. A foreign page may let its own
-    name lead to this machine (DNS rebinding), but not `localhost` or an address.
+    If the setting is `here`, the request's host must be this machine. The page of
+    another site can make its own name lead to this machine (DNS rebinding), but not
+    `localhost` or an address.
     """
     repository: Repository = request.app.state.repository
     shown = repository.settings.samples
@@ -61,21 +65,21 @@ def shows_items(request: Request) -> bool:
 
 
 async def show_index(request: Request) -> Response:
-    """Answer `GET /v1/index`: the description of a served index."""
+    """Answer `GET /v1/index`: the facts about a served index."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
     return json_reply(served.facts(shows_items=shows_items(request)))
 
 
 async def show_curves(request: Request) -> Response:
-    """Answer `GET /v1/index/curves`: costs of features, with the measured times."""
+    """Answer `GET /v1/index/curves`: the features' costs and the measured times."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
     return json_reply(served.curves())
 
 
 async def show_sample(request: Request) -> Response:
-    """Answer `GET /v1/index/samples/N`: an item that the index contains."""
+    """Answer `GET /v1/index/samples/N`: sample item N of the index."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
     shown = served.samples if shows_items(request) else []
@@ -100,7 +104,8 @@ async def show_models(request: Request) -> Response:
 async def show_metrics(request: Request) -> Response:
     """Answer `GET /metrics` in Prometheus's text format.
 
-    Rendering takes milliseconds, so requests in one turn of the loop share the result.
+    Rendering takes milliseconds, so requests in one turn of the event loop share the
+    result.
     """
     from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -120,7 +125,7 @@ async def _render_metrics(state: State) -> bytes:
 
 
 class Admin:
-    """Answers `POST /v1/admin/reload`, for callers with an admin token."""
+    """Answers `POST /v1/admin/reload` for callers with an administrator's token."""
 
     def __init__(self, repository: Repository, tokens: Tokens) -> None:
         self._repository = repository
@@ -129,7 +134,7 @@ class Admin:
         self.notify_others: Callable[[], object] = bool
 
     async def reload(self, request: Request) -> Response:
-        """Reload one model's file, or all files; answer like `GET /v1/models`."""
+        """Reload one model or all models; answer like `GET /v1/models`."""
         self._tokens.check(request.headers.raw)
         await self._repository.reload(only_model_in(request.scope["query_string"]))
         self.notify_others()

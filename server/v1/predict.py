@@ -1,10 +1,10 @@
-"""`POST /v1/predict`: decode an item, ask a model, and encode its answer.
+"""`POST /v1/predict`: decodes an item, asks a model, and encodes its answer.
 
-If the plan is quick, `Predict.at_once` answers inside the protocol: an ASGI cycle, a
-task and the framework's routing cost more than a cheap plan. If the plan has to wait
-for the computing thread, `at_once` has decoded and planned the request, and the
-application's route continues with that `Planned` request. The route reads all other
-requests from the start, and also requests whose answer is an error.
+`Predict.at_once` answers quick plans inside the protocol, because an ASGI cycle, a task
+and the framework's routing cost more than a quick plan. If a plan must wait for the
+computing thread, `at_once` returns a `Planned` request, and the ASGI route continues
+with it. The route reads all other requests from the start, and also requests that end
+with an error.
 """
 
 from functools import partial
@@ -51,17 +51,17 @@ class Planned(NamedTuple):
 
 
 class Predict:
-    """The ASGI application of one path, which answers requests for single items."""
+    """The ASGI application that answers requests for single items."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._longest = min(LONGEST_BODY, repository.settings.body_limit)
 
     def at_once(self, raw: RawRequest) -> bytes | Planned | None:
-        """Answer a request whose plan is quick, while nothing waits.
+        """Return the encoded answer if the plan is quick and no request waits.
 
-        A request with a longer plan is returned as `Planned`, for the route. None means
-        that the route has to read the request itself, as nothing of it was kept.
+        If the plan is longer, a `Planned` request is returned, and the route must
+        answer it. If None is returned, the route must read the request from the start.
         """
         if len(raw.body) > self._longest or self._repository.queue.waiting:
             return None
@@ -101,7 +101,7 @@ class Predict:
             return None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, also with an error."""
+        """Answer a request, continuing with the `Planned` request if there is one."""
         # removed here, because uvicorn keeps a connection's last scope
         planned: Planned | None = scope.get("state", {}).pop("planned", None)
         with self._repository.held_bytes.body() as held:
@@ -118,7 +118,7 @@ class Predict:
         send: Send,
         held: HeldBody,
     ) -> None:
-        """Answer a request that `at_once` planned."""
+        """Answer a request that `at_once` has planned."""
         served, metrics = planned.served, self._repository.no_model
         try:
             held.hold(planned.size)
@@ -172,9 +172,9 @@ class Predict:
         await send_and_count(reply(scope, receive, send), caller, served.now, count)
 
     def _served(self, query: bytes) -> ServedModel | None:
-        """Return the model that the query names, or the default; None if not loaded.
+        """Return the model that the query names, or the default model.
 
-        The body may then still name a model that is loaded.
+        Returns None if this model is not loaded: the body may name another model.
         """
         try:
             return self._repository.get(model_in(query) if query else None)
@@ -185,7 +185,10 @@ class Predict:
 def _answer_item(
     served: ServedModel, raw: RawRequest, terms: Terms, item: Item
 ) -> bytes | Planned | None:
-    """Answer a quick request, or return the planned request for the route."""
+    """Return the answer if the plan is quick, otherwise the planned request.
+
+    Returns None if the route must read the request from the start.
+    """
     if not served.ready:
         return None
     request, done = served.begin(terms, item, raw.arrived_s, raw.caller)
