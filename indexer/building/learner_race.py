@@ -1,4 +1,4 @@
-"""`learner = "auto"`: a race between learners, on all features, before the search."""
+"""`learner = "auto"`: learners compete on all features before sets are searched."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ Watch = Callable[[Race], object]
 
 @dataclass(frozen=True, slots=True)
 class LearnerChoice:
-    """The learner of a build."""
+    """The learner of a build, and the log of the race that chose it."""
 
     # Name and parameters of the learner, as the table `[learner]` holds them
     setting: Setting
@@ -44,7 +44,7 @@ class LearnerChoice:
 def choose_learner(
     data: Prepared, own: Resources, watch: Watch | None = None
 ) -> LearnerChoice:
-    """Return the learner that the project names, or the winner of a race."""
+    """Return the learner that the project names, or else the winner of a race."""
     project, table, strategy = data.project, data.table, data.terms.strategy
     if strategy is None:
         return LearnerChoice(project.learner, {})
@@ -82,12 +82,13 @@ def race_learners(
     limit_s: float | None = None,
     class_weights: NDArray[np.float64] | None = None,
 ) -> LearnerChoice:
-    """Race learners; trainings of an earlier run are taken from its log.
+    """Train several learners on growing samples, and return the best learner.
 
-    `values` (N, width) and `targets` (N,) are of all items; `division` are training
-    rows and validation rows. With `limit_s`, each training has a process of its own; a
-    crash or an overrun loses that learner only. `class_weights` (K,) are for learners
-    that accept weights.
+    Trainings that an earlier run logged in the cache are not repeated. `values` (N,
+    width) and `targets` (N,) cover all items; `division` has training rows and
+    validation rows. If `limit_s` is given, each training runs in a process of its own,
+    and a learner that crashes or takes longer leaves the race. `class_weights` (K,) are
+    passed to learners that accept weights.
     """
     task: Task = "classes" if metric.classes else "regression"
     settings = installed(task) if settings is None else settings
@@ -139,14 +140,14 @@ def _read_log(
 
 
 def _score_of(metric: Metric) -> str | Score:
-    """Return the validation score that decides a race."""
+    """Return the validation score that decides a race, or the score's name."""
     if metric.name != "cost":
         return metric.name
     return Score(partial(_saved, metric), 1.0)
 
 
 def _saved(metric: Metric, model: Any, X: Any, y: Any) -> float:
-    """Return 1 - mean cost / largest cost of a fitted learner's answers."""
+    """Return 1 - mean cost / largest cost of a learner's answers for `X`."""
     return metric.evaluate(Answers(model.predict(X)), y, np.ones(len(y))).quality
 
 

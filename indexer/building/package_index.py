@@ -1,4 +1,4 @@
-"""The last stage of a build: candidates, models, exits and facts become an index."""
+"""The last stage of a build: all results are combined in an index."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -165,7 +165,7 @@ def _facts_of_numbers(
 
 
 def _samples(dataset: Dataset) -> list[Any]:
-    """Choose items of different sizes, small ones first, up to `SAMPLES_BYTES`."""
+    """Choose items from small to large, with at most `SAMPLES_BYTES` in total."""
     samples: list[Any] = []
     left = SAMPLES_BYTES
     for item in measuring_items(dataset, SAMPLES):
@@ -180,7 +180,10 @@ def _samples(dataset: Dataset) -> list[Any]:
 
 
 def count_gaps(table: FeatureTable) -> BuiltGaps:
-    """Measure how often a column is empty, and how often a feature has no column."""
+    """Return the share of items with an empty cell, for each column that has any.
+
+    The result also has, for each feature, the share of items that lack all its columns.
+    """
     extractor, shares = table.features.extractor, BuiltGaps({}, {})
     for stored in table.features.stored:
         if stored.text is not UNSET:

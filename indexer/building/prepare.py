@@ -1,4 +1,4 @@
-"""Everything before training: items read and divided, their features computed."""
+"""The work before training: reading and dividing items, computing features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from .training.quality import Metric
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A project's items with their features, ready for training."""
+    """A project's items and feature values, ready for training."""
 
     terms: Terms  # The project, resolved for these items
     facts: DataFacts  # Columns of a table, and warnings about the data
@@ -55,12 +55,12 @@ class Prepared:
 
     @property
     def project(self) -> Project:
-        """The project, resolved."""
+        """The project, completed with the settings that depend on its items."""
         return self.terms.project
 
     @property
     def task(self) -> Task:
-        """Kind of the labels."""
+        """Task by the labels: "classes" or "regression"."""
         return self.terms.task
 
 
@@ -70,10 +70,11 @@ def prepare_data(
     given: Dataset | None = None,
     strategy: str | None = None,
 ) -> Prepared:
-    """Read a project's items, resolve its terms, divide the items, compute features.
+    """Read a project's items, divide them, and compute their features.
 
-    `given` are items in memory, instead of the project's. `strategy` races learners,
-    whatever the project names. Wrong settings are refused before slow work.
+    Settings that depend on the items are filled in. If `given` is a data set, its items
+    replace the project's. If `strategy` is given, learners compete by it, even if the
+    project names a learner. Wrong settings are refused before slow work.
     """
     strategy = strategy or strategy_of(project)
     if strategy is None:

@@ -147,7 +147,7 @@ class Data(Part, frozen=True):
 
     @property
     def sources(self) -> list[str]:
-        """Sources of the items: one for all items, and `test` if it is set."""
+        """Names of the sources: one for all items, and `test` if it is set."""
         named = self.images, self.table, self.texts, self.items
         (first,) = [name for name in named if name is not None]
         return [self.labels or first, *([self.test] if self.test else [])]
@@ -241,7 +241,7 @@ class Quality(Part, frozen=True):
     coverage: Share = 0.9
 
     def measure_of(self, task: Task) -> str:
-        """Return the name of the measure for classes or for numbers."""
+        """Return the name of the metric, or the default for classes or for numbers."""
         if self.measure is None:
             return "accuracy" if task == "classes" else "r2"
         if (self.measure in OF_NUMBERS) != (task == "regression"):
@@ -330,14 +330,17 @@ class Search(Part, frozen=True):
         return self.folds or parts_of(self.held_out or HELD_OUT)
 
     def limit_s(self, whole_s: float) -> float:
-        """Return the seconds for a search; `whole_s` is a training on all features."""
+        """Return the seconds that a search may spend on training.
+
+        `whole_s` are the seconds of one training on all features.
+        """
         if self.budget_s is not None:
             return self.budget_s
         return min(SEARCH_S, max(LEAST_SEARCH_S, SEARCH_TRAININGS * whole_s))
 
     @property
     def bounds(self) -> tuple[Size, Size] | None:
-        """Smallest and the largest size; None if the project names none."""
+        """Smallest and largest item size; None if the project names none."""
         if self.sizes is None:
             return None
         low, high = map(read_size, self.sizes)
@@ -345,7 +348,7 @@ class Search(Part, frozen=True):
 
     @property
     def budget_range(self) -> tuple[float, float] | None:
-        """Smallest and the largest budget; None if the project names none."""
+        """Smallest and largest budget; None if the project names none."""
         if self.budgets is UNSET:
             return None
         low, high = self.budgets
@@ -387,11 +390,11 @@ class Costs(Part, frozen=True):
 
     @property
     def pair(self) -> bool:
-        """True if sizes are of two numbers."""
+        """True if an item's size has two numbers, such as width and height."""
         return isinstance(self.size, list)
 
     def check_size(self, kind: Kind | None = None) -> None:
-        """Refuse the wrong form of sizes for items of a kind."""
+        """Raise BadProject if items of this kind have no such size."""
         kinds = SIZE_NAMES if kind is None else [kind]
         known = [names for one in kinds for names in SIZE_NAMES[one]]
         own = [self.size] if isinstance(self.size, str) else self.size
@@ -424,19 +427,19 @@ class Cluster(Part, frozen=True):
 
 
 class ExitGoal(NamedTuple):
-    """The share of answers that early exits may change: `ExitTerms`, resolved."""
+    """The share of answers that early exits may change, and the confidence."""
 
     alpha: float
     confidence: float | None = None
 
     @property
     def half(self) -> "ExitGoal":
-        """Half of this goal: two kinds of exits together then keep the whole goal."""
+        """Goal with half the share and half the risk, for one of two kinds of exits."""
         sure = self.confidence
         return ExitGoal(self.alpha / 2, None if sure is None else (1 + sure) / 2)
 
     def lacking(self, groups: Groups) -> str:
-        """Return a sentence if groups (N,) are too few for the promise; else ""."""
+        """Return a sentence if groups (N,) are too few for the confidence; else ""."""
         if self.confidence is None:
             return ""
         there = lacking_rows(len(groups), self.alpha, self.confidence, groups)
@@ -555,7 +558,10 @@ class Project(Part, frozen=True):
     def from_mapping(
         cls, content: Mapping[str, Any], *, folder: str | os.PathLike[str] = "."
     ) -> Self:
-        """Check a project given as the mapping that its TOML stands for."""
+        """Make a project from the content of a PROJECT.toml, given as a mapping.
+
+        Raises BadProject as `load` does.
+        """
         _refuse_unknown(content, cls, "")
         if isinstance(content.get("learner"), str):
             content = {**content, "learner": {"name": content["learner"]}}
@@ -573,12 +579,12 @@ class Project(Part, frozen=True):
         return project
 
     def path(self, name: str) -> Path:
-        """Resolve a path that is written in the project file."""
+        """Return a path from the project file, seen from the project's folder."""
         return Path(self.folder, name)
 
     @property
     def wanted(self) -> Task | None:
-        """Task that the project names, or that one of its keys implies."""
+        """Task that the project names or implies; None if the labels decide."""
         quality, data = self.quality, self.data
         if self.task is not None:
             return self.task
@@ -596,7 +602,7 @@ class Project(Part, frozen=True):
 
     @property
     def data_places(self) -> list[Path]:
-        """Files and folders from which items are read whenever they are needed."""
+        """Files and folders whose items are read again each time they are accessed."""
         data = self.data
         names = data.images or data.texts, data.test if data.labels is None else None
         if data.table is not None or data.items is not None:
@@ -611,10 +617,10 @@ class Project(Part, frozen=True):
 
     @property
     def exit_goal(self) -> ExitGoal | None:
-        """The goal of early exits; None if the project wants none.
+        """The goal of early exits; None if plans get no exits.
 
-        Exits keep the chosen class but not its scores: with a measure of scores there
-        are none by default.
+        An early answer has the same class but other scores. So for metrics of scores
+        the default is no exits.
         """
         alpha, confidence = self.exits.alpha, self.exits.confidence
         folds = self.search.folds is not None
@@ -628,7 +634,7 @@ class Project(Part, frozen=True):
         return ExitGoal(alpha, confidence or None)
 
     def of_numbers(self) -> Self:
-        """Return this project for labels that are numbers; refuse keys for classes."""
+        """Return this project for regression; raise BadProject for keys of classes."""
         alpha = self.exits.alpha
         if alpha is not UNSET and alpha is not None:
             raise BadProject(
@@ -648,10 +654,10 @@ class Project(Part, frozen=True):
 
     @property
     def refits(self) -> bool:
-        """Return True if kept models are trained again on all items.
+        """True if the models of the index are trained again on all items.
 
-        Not on items that the project names to test on, nor on items held out that exits
-        without a confidence are fitted on.
+        Models are not trained again if the project names test items, or if early exits
+        without a confidence are fitted on the held-out items.
         """
         if self.search.folds is not None:
             return True
@@ -670,7 +676,7 @@ class Project(Part, frozen=True):
         return self.data.divided and search.refit and not (named or exiting)
 
     def in_folds(self) -> Self:
-        """Return this project with cross-validation."""
+        """Return this project with the default number of folds of cross-validation."""
         search = msgspec.structs.replace(self.search, folds=FOLDS)
         return msgspec.structs.replace(self, search=search)
 
@@ -703,7 +709,7 @@ class Project(Part, frozen=True):
         return sum(source is not None for source in sources)
 
     def check_source(self, *, given: bool = False) -> None:
-        """Refuse a project that names no source of items, unless items are given."""
+        """Raise BadProject if the project names no source, unless items are given."""
         if given and self._sources():
             raise BadProject("[data] says where items are, and a data set came, too")
         if not given and self._sources() != 1:
@@ -818,7 +824,7 @@ class Project(Part, frozen=True):
 
 
 def parts_of(held_out: float) -> int:
-    """Return the number of equal parts, for parts of about the share `held_out`."""
+    """Return the number of equal parts if each has about the share `held_out`."""
     return max(2, round(1 / held_out))
 
 
@@ -834,7 +840,7 @@ POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "budg
 
 
 def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
-    """Raise BadProject for a key that would have no effect."""
+    """Raise BadProject for a key that has no effect with this search method."""
     if method == "progressive" and "trainings" in search:
         raise BadProject(
             "search.trainings is for method = 'poly-dom'; 'progressive' has a budget_s"
@@ -849,7 +855,7 @@ def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
 
 
 def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:
-    """Refuse the first unknown key, and name the nearest known key."""
+    """Raise BadProject for the first unknown key, and name the nearest known key."""
     if not isinstance(content, Mapping):
         return
     fields = {field.name: field.type for field in msgspec.structs.fields(part)}

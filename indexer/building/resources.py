@@ -1,4 +1,4 @@
-"""The processes, the folder and the progress bars that a build works with."""
+"""The worker processes, the cache folder and the progress bars of a build."""
 
 import os
 from concurrent.futures import Executor
@@ -17,7 +17,7 @@ from .project import Project
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Processes, folders and progress bars that every stage of a build may use."""
+    """The workers, the cache and the progress bars, for all stages of a build."""
 
     workers: Workers  # Processes that calls are spread over
     cache: Cache  # Folder of finished work
@@ -34,7 +34,7 @@ def open_resources(
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Resources:
-    """Connect to a project's workers, and open its folder of finished work."""
+    """Connect to a project's workers, and open the cache of finished work."""
     cluster = project.cluster
     if cluster.shared is not None and cache is not None:
         raise BadProject(

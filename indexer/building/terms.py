@@ -1,4 +1,4 @@
-"""A project resolved for its items: by the kind and the number of labels."""
+"""A project whose open settings are filled in from its items."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ STRATEGY = "gain-per-second"  # strategy of the race for `learner = "auto"`
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A project, resolved for its items."""
+    """A project whose open settings are filled in from its items."""
 
     # The project, without exits for numbers, with cross-validation for few items
     project: Project
@@ -31,12 +31,12 @@ class Terms:
 
 
 def strategy_of(project: Project) -> str | None:
-    """Name the strategy of a project's race; None if it names its learner."""
+    """Return the strategy of the project's race; None if it names a learner."""
     return STRATEGY if project.learner["name"] == AUTO else None
 
 
 def check_learner(project: Project) -> None:
-    """Refuse a learner without the weights or the scores that the project needs."""
+    """Raise BadProject if the learner lacks weights or scores the project needs."""
     learner = _make_either(project)
     quality = project.quality
     asked = quality.class_weights not in (None, "equal")
@@ -50,7 +50,7 @@ def check_learner(project: Project) -> None:
 
 
 def _make_either(project: Project) -> Any:
-    """Make the learner for classes or for numbers, while labels are unread."""
+    """Make the learner for classes or for numbers, before the labels are known."""
     tasks: list[Task] = ["classes", "regression"]
     if project.wanted is not None:
         return make_learner(project.learner, project.seed, project.wanted)
@@ -64,7 +64,7 @@ def _make_either(project: Project) -> Any:
 
 
 def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> Terms:
-    """Fill in the terms of a project that depend on its items."""
+    """Fill in the settings of a project that depend on its items."""
     task: Task = "classes" if dataset.numbers is None else "regression"
     if task == "regression":
         project = project.of_numbers()
@@ -79,7 +79,7 @@ def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> T
 
 
 def _few_items(project: Project, dataset: Dataset) -> str:
-    """Return why items are so few that the build cross-validates; "" if it does not.
+    """Return why the build cross-validates, if items are few; else "".
 
     Few items could promise no early exits, and cross-validation has none.
     """

@@ -1,1 +1,1 @@
-"""Exits of plans: between feature sets, and inside a model."""
+"""Early exits: answers before all features or all base models are computed."""

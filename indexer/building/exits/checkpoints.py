@@ -1,10 +1,11 @@
-"""Exits at the checkpoints of a plan, where its first features are enough.
+"""Exits at the checkpoints of a plan, if its first features are enough.
 
-After each feature of a plan some candidate has all its features: its model can answer
-there. If the model's margin, of the best class over the second, exceeds a threshold,
-the plan answers at this checkpoint and computes no further feature. This is QWYC with
-feature sets in place of base models: the margin takes the place of the running sum, and
-the cost of features that of evaluating base models.
+After each feature of a plan, the index has a model that needs only the features
+computed so far: the checkpoint's model. The margin is the score of the model's best
+class minus the score of the second. If the margin exceeds a threshold, the plan answers
+at this checkpoint and computes no further feature. This is QWYC with feature sets in
+place of base models: the margin takes the place of the running sum, and costs of
+features take the place of costs of base models.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Answers of the K + 1 checkpoints of a plan for N items."""
+    """Answers of a plan's K + 1 checkpoints for N items."""
 
     margins: Floats  # (N, K + 1) score of the best class minus the second-best score
     choices: Rows  # (N, K + 1) positions of the best classes
@@ -45,7 +46,7 @@ class Answers:
             raise BadInput("a margin is not a finite number")
 
     def __len__(self) -> int:
-        """Count the items."""
+        """Return the number of items, N."""
         return len(self.margins)
 
 
@@ -58,35 +59,38 @@ class CheckpointExits:
     promise: Promise | None = None
 
     def evaluate(self, answers: Answers) -> tuple[Rows, Rows]:
-        """Return the classes (N,) that a plan answers, and the checkpoints (N,)."""
+        """Return each item's class (N,), and the checkpoint (N,) that answers it."""
         stops = answers.margins > self.thresholds
         stops[:, -1] = True
         at = stops.argmax(axis=1)
         return answers.choices[np.arange(len(at)), at], at
 
     def changed(self, answers: Answers) -> int:
-        """Count the items whose answer differs from the last checkpoint's answer."""
+        """Count the items whose class differs from the last checkpoint's class."""
         choices, _ = self.evaluate(answers)
         return int(np.count_nonzero(choices != answers.choices[:, -1]))
 
     def without_stops(self) -> Self:
-        """Return exits that are never taken."""
+        """Return exits that never stop: all thresholds are infinite."""
         return replace(self, thresholds=np.full(len(self.thresholds), np.inf))
 
 
 def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]:
-    """Return a model's margins (N,), 0 for a single class, and choices (N,)."""
+    """Return a model's margins (N,) and classes (N,) for rows of feature values.
+
+    The margin is the best class's score minus the second's; 0 if there is one class.
+    """
     scores = np.asarray(model.predict_scores(values), np.float64)
     margins = np.zeros(len(values)) if scores.shape[1] < 2 else margins_of(scores)
     return margins, np.asarray(model.predict(values), np.int64)
 
 
 class CheckpointMargins:
-    """Items passing the checkpoints, in the form that `Stopping` needs.
+    """Items that pass the checkpoints, in the form that `Stopping` needs.
 
     The number of an item at a checkpoint is minus its margin, divided by about the
-    standard deviation of the checkpoint's margins. Items with low numbers stop; a stop
-    is wrong if the last checkpoint answers otherwise.
+    standard deviation of the checkpoint's margins. Items with low numbers stop. A stop
+    is wrong if the last checkpoint gives another class.
     """
 
     border: float | None = None
@@ -99,7 +103,7 @@ class CheckpointMargins:
         self.final = -answers.margins[:, -1] / self.scale[-1]
 
     def walk(self) -> Walk:
-        """Start a pass over the checkpoints, as `RunningSums.walk` does."""
+        """Return a pass over the checkpoints, in the form of `RunningSums.walk`."""
         margins, choices = self.answers.margins, self.answers.choices
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
@@ -118,13 +122,15 @@ def fit_exits(
     calibration: Answers | None = None,
     groups: Rows | None = None,
 ) -> CheckpointExits:
-    """Find the thresholds of a plan's checkpoints with the least mean cost.
+    """Find the thresholds of a plan's checkpoints that make its mean cost least.
 
     `answers` are for items that no model was trained on. `costs` (K + 1,), at least 0,
-    are of the features since the previous checkpoint and of the checkpoint's model. The
-    share `alpha` in [0, 1) of answers may differ from the last checkpoint's: on these
-    items, or with `confidence` on fresh items. Then `calibration` has answers for items
-    that are used for nothing else, in `groups`; a BadInput says if they are too few.
+    are costs of the features since the previous checkpoint and of the checkpoint's
+    model. At most a share `alpha` in [0, 1) of the answers differs from the last
+    checkpoint's answers. The share holds on these items; if `confidence` is given, it
+    holds on fresh items with that confidence. Then `calibration` has answers for items
+    in `groups` that are used for nothing else. Raises BadInput if these items are too
+    few.
     """
     check_rate(alpha, confidence, calibration, groups)
     costs = np.ascontiguousarray(costs, np.float64)

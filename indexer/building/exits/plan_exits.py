@@ -1,7 +1,7 @@
-"""Exits for every plan of an index: after some features, or some base models.
+"""Early exits for all plans of an index: after some features, or some base models.
 
 Exits are fitted on the items that measured the plan's quality. If the project asks for
-a confidence, they are calibrated on items that no other stage of the build uses.
+a confidence, exits are calibrated on items that no other stage of the build uses.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ PAYS = 0.05  # share of a plan's mean cost that its exits must save at least
 
 @dataclass(frozen=True, slots=True)
 class PlanExits:
-    """The exits of C plans."""
+    """The early exits of an index's C plans."""
 
     # `margins[r][k]`: threshold of the margin beyond which plan r answers after its
     # first k features; infinite if it never does. Empty if no plan has exits.
@@ -55,7 +55,7 @@ class PlanExits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemAnswers:
-    """Answers of C candidates for N items that their models were not trained on."""
+    """Answers of C candidates for N items that the candidates' models never saw."""
 
     # (N, C) float64: Scores of the best classes minus second-best scores
     margins: Floats
@@ -64,13 +64,13 @@ class ItemAnswers:
     values: NDArray[np.float32]  # (N, width) float32: Full rows of the items
 
     def of(self, candidates: Rows) -> Answers:
-        """Return the answers of some candidates."""
+        """Return the answers of the candidates at some positions."""
         return Answers(self.margins[:, candidates], self.choices[:, candidates])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerTimes:
-    """Seconds of a model's answers."""
+    """Seconds that a model takes to answer, whole and with a schedule."""
 
     whole_s: float  # Mean seconds of the whole model
     mean_s: float  # Mean seconds of the model stopped early, on the same items
@@ -83,7 +83,7 @@ Timer = Callable[[int, ExitGoal, Evaluator], AnswerTimes]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """One way to let a plan answer early, and the mean cost that it saves."""
+    """Exits that were tried for one plan, and the mean cost that they save."""
 
     checkpoints: CheckpointExits
     saved: float = 0.0
@@ -103,11 +103,14 @@ class PlanCosts:
 
     @property
     def whole(self) -> float:
-        """Cost of all features, and of the plan's own model."""
+        """Cost of the plan without exits: all features and the plan's own model."""
         return float(self.steps.sum() + self.checks[-1])
 
     def paid(self, margins: Floats, at: Rows) -> Floats:
-        """Return the costs (N,) of items that end at checkpoints `at`, with models."""
+        """Return the costs (N,) of items that end at checkpoints `at`.
+
+        The costs include the model of each checkpoint with a finite margin.
+        """
         asked = np.where(np.isfinite(margins), self.checks, 0.0)
         asked[-1] = self.checks[-1]
         paid: Floats = np.cumsum(self.steps + asked)[at]
@@ -116,12 +119,13 @@ class PlanCosts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanExitFitter:
-    """Fits the exits of one index's plans.
+    """Fits the early exits of all plans of an index.
 
     Checkpoint k of a plan is the moment when its first k features are computed, k = 0
     ... K. One of the index's C candidates can answer there. At the last checkpoint the
-    plan's own model answers, and may stop early by a schedule. A plan with both kinds
-    of exits has each fitted for half of the goal.
+    plan's own model answers, and it may stop early by a schedule. If a plan has both
+    kinds of exits, each kind may change half of the share of answers that the goal
+    allows.
     """
 
     goal: ExitGoal  # Share of answers that may change, and the confidence
@@ -137,7 +141,7 @@ class PlanExitFitter:
 
     @property
     def _known(self) -> list[ItemAnswers]:
-        """Answers of the kept models for items that they were not trained on."""
+        """Answers of the final models for items that these models never saw."""
         if self.fresh is None:
             return [self.fitted]
         return [self.fresh] if self.refitted else [self.fitted, self.fresh]
@@ -153,7 +157,10 @@ class PlanExitFitter:
         timer: Timer,
         on_progress: OnProgress,
     ) -> PlanExits:
-        """Fit the exits of every plan; arguments are in the order of the candidates."""
+        """Fit the exits of all plans, one plan per candidate.
+
+        All sequences have one entry per candidate, in the same order.
+        """
         margins, evaluators, ends, facts = [], [], [], []
         high_costs, mean_costs = model_costs.copy(), model_costs.copy()
         for row, order in enumerate(orders):
@@ -182,7 +189,7 @@ class PlanExitFitter:
         )
 
     def _best(self, costs: PlanCosts, mask: int, model: Model, timer: Timer) -> Trial:
-        """Try checkpoints, a schedule, and both; keep the best if it saves enough."""
+        """Try checkpoints, a schedule, and both; return the best if it saves enough."""
         least = PAYS * costs.whole
         trials = [Trial(CheckpointExits(np.full(len(costs.steps), np.inf)))]
         at_checkpoints = self._try(costs, self.goal)
@@ -209,7 +216,7 @@ class PlanExitFitter:
         return best if best.saved > least else trials[0]
 
     def _can_halve(self) -> bool:
-        """Return True if there are enough items to promise half of the goal twice."""
+        """Return True if there are enough items to promise half of the goal."""
         alpha, confidence = self.goal.half
         if confidence is None or self.schedules is None:
             return True
@@ -218,10 +225,11 @@ class PlanExitFitter:
         return not lacking_rows(len(groups), alpha, confidence, groups)
 
     def _try(self, costs: PlanCosts, goal: ExitGoal) -> Trial:
-        """Fit the exits of one plan at its checkpoints.
+        """Fit the exits at the checkpoints of one plan.
 
-        A checkpoint can be an exit only if another candidate answers there than before.
-        Checkpoint 0 is no exit: the prior knows nothing of the item.
+        A checkpoint can be an exit only if its candidate differs from the previous
+        checkpoint's. Checkpoint 0 is no exit, since no feature of the item is known
+        there.
         """
         margins = np.full(len(costs.steps), np.inf)
         changes = np.flatnonzero(np.diff(costs.candidates)) + 1  # checkpoints
@@ -250,7 +258,7 @@ class PlanExitFitter:
         exits: CheckpointExits,
         times: AnswerTimes | None = None,
     ) -> float:
-        """Return the mean cost that exits save, less costs of models at checkpoints."""
+        """Return the mean cost that exits save, minus costs of checkpoints' models."""
         _, at = exits.evaluate(self._answers(costs.candidates))
         saved = costs.whole - float(costs.paid(exits.thresholds, at).mean())
         if times is not None:
@@ -259,7 +267,7 @@ class PlanExitFitter:
         return saved
 
     def _answers(self, candidates: Rows) -> Answers:
-        """Return answers of candidates for all items that kept models never saw."""
+        """Return some candidates' answers for all items that final models never saw."""
         parts = [part.of(candidates) for part in self._known]
         return Answers(
             np.vstack([part.margins for part in parts]),
@@ -287,7 +295,10 @@ class PlanExitFitter:
         }
 
     def _follow(self, evaluator: Evaluator) -> tuple[Rows, Rows]:
-        """Answer all items by a schedule; return classes (N,), and base models used."""
+        """Answer all items by a schedule.
+
+        Return classes (N,) and base models used (N,).
+        """
         found = [evaluator.choices(part.values) for part in self._known]
         places, used = (np.concatenate(part) for part in zip(*found, strict=True))
         return evaluator.classifier.classes[places], used
@@ -323,7 +334,11 @@ def fit_plan_exits(
     costs: MeasuredCosts,
     own: Resources,
 ) -> PlanExits:
-    """Fit the exits of every candidate; keep exits that pay and can be promised."""
+    """Fit the early exits of all candidates.
+
+    A plan gets exits only if they save enough cost, and if there are enough items for
+    the promised confidence.
+    """
     project, goal = data.project, data.project.exit_goal
     models, model_costs = kept.models, kept.model_costs
     if goal is None or data.lacking:
@@ -376,7 +391,7 @@ def _answers(models: Sequence[Model], table: FeatureTable) -> ItemAnswers:
 def _schedule_fitter(
     goal: ExitGoal, data: Prepared, trainer: Trainer, own: Resources
 ) -> ScheduleFitter | None:
-    """Make the fitter of schedules; None if no items are left to fit them on."""
+    """Return a fitter of schedules; None if no items are left to fit schedules on."""
     project, fresh = data.project, data.fresh
     if project.search.folds is not None:
         return None

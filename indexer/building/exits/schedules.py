@@ -1,7 +1,7 @@
 """Schedules for the models of an index: a sum of base models that may stop early.
 
-A schedule is fitted on items that the kept model was not trained on. It is calibrated
-on other items, which no other stage of the build uses.
+A schedule is fitted on items that the model was not trained on. It is calibrated on
+other items, and no other stage of the build uses these calibration items.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ FEWEST_FITTED = 100  # least rows to learn an order of base models from
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScheduleFitter:
-    """Fits the schedules of an index's models."""
+    """Fits schedules, by which the models of an index may stop early."""
 
     values: NDArray[np.float32]  # (N, width) float32: Full rows to fit on
     # (M, width) float32: Full rows to calibrate on; None without a confidence
@@ -42,9 +42,10 @@ class ScheduleFitter:
     key: str  # Name of the rows, and of all that models depend on
 
     def fit(self, model: Model, mask: int, goal: ExitGoal) -> Evaluator | None:
-        """Fit the schedule of a set's model, and return its evaluator.
+        """Return an evaluator that runs the model by a fitted schedule.
 
-        Returns None for a model that cannot stop, or that gives all rows one class.
+        None without one. `mask` is the model's feature set. A model has no schedule if
+        it is no sum of base models, or if it gives all rows the same class.
         """
         if not can_stop(model):
             return None
@@ -76,17 +77,17 @@ class ScheduleFitter:
 def _read(
     model: Model, _: object, arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[Evaluator | None]:
-    """Read an evaluator; an entry without arrays stands for no evaluator."""
+    """Read an evaluator; an entry without arrays means that there is no schedule."""
     return (load_early_exit(model, arrays) if arrays else None,)
 
 
 def divide_aside(
     groups: Groups, fewest: int, seed: int
 ) -> tuple[Groups, Groups] | None:
-    """Divide items set aside: positions to fit on, and positions to calibrate on.
+    """Divide items into (positions to fit on, positions to calibrate on).
 
-    Each part is half of the items, unless `fewest` to calibrate on are more. Groups
-    remain whole. Returns None if too few items are left to fit on.
+    Each part is half of the items, unless calibration needs more: at least `fewest`
+    items. Groups remain whole. Returns None if too few items are left to fit on.
     """
     share = max(0.5, fewest / len(groups))
     calibrates = draw_groups(groups, min(share, 1.0), seed)
@@ -95,7 +96,7 @@ def divide_aside(
 
 
 def can_stop(model: Model) -> bool:
-    """Return True if a model is a sum of base models with more than one class."""
+    """Return True if a model is a sum of base models and has more than one class."""
     return (
         isinstance(model, Classifier)
         and isinstance(model.scorer, SumOfTerms)

@@ -1,1 +1,1 @@
-"""Feature sets searched, trained, evaluated, and trained again on all items."""
+"""Feature sets: searched, trained, evaluated, and trained again on all items."""

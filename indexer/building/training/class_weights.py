@@ -30,9 +30,9 @@ def _has(name: str) -> Callable[[Any], bool]:
 def costs_by_code(
     costs: Mapping[str, Mapping[str, float]], labels: Sequence[str]
 ) -> Floats:
-    """Make the matrix (K, K) of costs of answering class j for an item of class i.
+    """Return a matrix (K, K): the cost of answering class j for an item of class i.
 
-    `costs` has costs by right class and answer; other wrong answers cost 1.
+    `costs` maps right classes to answers to costs; other wrong answers cost 1.
     """
     matrix = 1.0 - np.eye(len(labels))
     places = {label: code for code, label in enumerate(labels)}
@@ -47,14 +47,14 @@ def costs_by_code(
 
 
 def metric_of(terms: Terms, labels: Sequence[str]) -> Metric:
-    """Make the metric of a project for items with these classes, or with numbers."""
+    """Return the project's metric, for these classes or for numbers."""
     quality = terms.project.quality
     costs = costs_by_code(quality.costs, labels) if quality.costs else None
     return Metric(quality.measure_of(terms.task), len(labels), costs)
 
 
 def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | None:
-    """Compute class weights (K,) with mean 1 over items; None if all are equal."""
+    """Return class weights (K,) with mean 1 over items; None if all are equal."""
     labels, codes, weights = dataset.labels, dataset.codes, dataset.weights
     if not labels:
         return None
@@ -79,14 +79,14 @@ def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | 
 
 
 class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that passes class weights (K,) to every fit of its estimator."""
+    """A classifier whose estimator is always fitted with class weights (K,)."""
 
     def __init__(self, estimator: Any, class_weights: Floats) -> None:
         self.estimator = estimator
         self.class_weights = class_weights
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> Self:
-        """Fit a copy of the estimator."""
+        """Fit a copy of the estimator, with the weight of each row's class."""
         weights = self.class_weights[y]
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(X, y, **weighing(self.estimator_, weights / weights.mean()))
@@ -94,19 +94,19 @@ class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the estimator's answers."""
+        """Return the classes that the fitted estimator predicts."""
         answers: NDArray[Any] = self.estimator_.predict(X)
         return answers
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
-        """Return the estimator's probabilities, if it has any."""
+        """Return the fitted estimator's probabilities, if it has any."""
         shares: Floats = self.estimator_.predict_proba(X)
         return shares
 
     @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Floats:
-        """Return the estimator's margins, if it has any."""
+        """Return the fitted estimator's margins, if it has any."""
         margins: Floats = self.estimator_.decision_function(X)
         return margins
 

@@ -1,4 +1,4 @@
-"""Columns with a single value, or none: named in a warning, left out of trainings."""
+"""Columns with a single value or no value: warned of, left out of trainings."""
 
 import logging
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ Floats = NDArray[np.float32]
 def say_dull_columns(
     extractor: Extractor, values: Floats, trained: Sequence[Rows], *, everywhere: bool
 ) -> None:
-    """Name the columns with one value, or none, in the rows of some trainings.
+    """Warn of columns that have one value, or none, in the rows of some trainings.
 
-    `values` (N, width) are full rows; `trained` are the rows of each training.
-    `everywhere` names columns with a single value in all rows, too.
+    `values` (N, width) are feature values, and `trained` has the rows of each training.
+    If `everywhere` is true, columns with a single value in all N rows are named, too.
     """
     names = {
         place: name
@@ -54,7 +54,7 @@ def say_dull_columns(
 
 
 def _dull(values: Floats) -> NDArray[np.bool_]:
-    """Return a mask (width,): True for a column of equal values in all N rows."""
+    """Return a mask (width,): True for a column with equal values in all N rows."""
     low, high = np.fmin.reduce(values), np.fmax.reduce(values)
     has_gaps = np.isnan(values).any(axis=0)
     dull: NDArray[np.bool_] = np.where(
@@ -64,9 +64,9 @@ def _dull(values: Floats) -> NDArray[np.bool_]:
 
 
 def varying_columns(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return a mask (d,): True for a column of the rows X (N, d) with different values.
+    """Return a mask (d,): True for a column of X (N, d) with at least two values.
 
-    A missing value differs from all others, unless a pipeline fills it.
+    A missing value counts as another value, unless the pipeline fills it.
     """
     low, high = np.fmin.reduce(X), np.fmax.reduce(X)
     differ: NDArray[np.bool_] = low < high  # False for NaN: an empty column

@@ -1,8 +1,8 @@
-"""A search that finds good sets soon, and then proves them as far as time allows.
+"""A search that finds good sets soon, and then proves how good they are.
 
-First `order_by_gain` orders the features, on some of the rows. Then beginnings of these
-orders are trained on all rows. From there Poly-Dom continues with smaller and smaller
-alphas, until the project's alpha is proven or the time is up.
+First `order_by_gain` orders the features on some of the rows. Then the first 1, 2, ...
+features of these orders are trained on all rows. From there Poly-Dom continues with
+smaller and smaller alphas, until the project's alpha is proven or the time is up.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -28,7 +28,7 @@ COVERED = 0.95  # share of the violations within a measured tolerance
 
 
 class SetTrainer(Protocol):
-    """The part of `Trainer` that the search uses."""
+    """Interface of a `Trainer` as the search uses it."""
 
     workers: int
     spent: Spent
@@ -38,13 +38,13 @@ class SetTrainer(Protocol):
         """Number of training rows."""
 
     def qualities(self, masks: Sequence[int]) -> Generator[float]:
-        """Yield the quality of each set; train the sets that have none yet."""
+        """Yield the quality of each set in turn; train a set first if needed."""
 
     def seconds(self, mask: int) -> float:
         """Return the seconds of training a set that `qualities` has yielded."""
 
     def on_sample(self, count: int) -> Self:
-        """Make a trainer on `count` of the rows."""
+        """Return a trainer that trains on `count` of the rows."""
 
 
 CostOf = Callable[[int], float]
@@ -69,11 +69,12 @@ def search_progressively(
     progress: Progress,
     tolerance: float | None = 0.0,
 ) -> ProgressiveSearch:
-    """Search sets until the alpha of the project is proven or its time is up.
+    """Search sets until the project's alpha is proven or the time is up.
 
-    The time is the sum of the trainings' seconds, which are kept with the trained sets,
-    so a repeated search ends at the same set. Without a tolerance, violations among the
-    sets trained before Poly-Dom give one; see `COVERED`.
+    The time counts the seconds of each training as kept with the trained set, so a
+    repeated search ends at the same set. If `tolerance` is None, it is measured: losses
+    of quality by more features, among the sets trained before Poly-Dom, determine it;
+    see `COVERED`.
     """
     full = (1 << m) - 1
     ends = [0, full]
@@ -111,14 +112,14 @@ def search_progressively(
 
 
 def _violation(m: int, known: Mapping[int, float]) -> float:
-    """Return the loss of quality that a share `COVERED` of violations do not exceed."""
+    """Return a loss of quality that a share `COVERED` of violations do not exceed."""
     masks = np.array(sorted(known), np.uint64)
     qualities = np.array([known[mask] for mask in masks.tolist()])
     return measure_violations(m, masks, qualities).quantile(COVERED)
 
 
 def _on_few_rows(trainer: SetTrainer, m: int, limit_s: float) -> SetTrainer:
-    """Make a trainer for ordering features, on as many rows as time allows."""
+    """Return a trainer for ordering features, on as many rows as time allows."""
     trials_s = TRIALS * m * trainer.seconds((1 << m) - 1) / trainer.workers
     share = min(1.0, TRYING * limit_s / max(trials_s, 1e-9))
     count = max(FEWEST, round(share * trainer.rows))
@@ -133,9 +134,9 @@ def _find_orders(
     limit_s: float,
     progress: Progress,
 ) -> list[Order]:
-    """Order features by gain per cost, and by gain; each order has half of the time.
+    """Order features by gain per cost, and by gain; each order gets half of the time.
 
-    Qualities of the trained sets are added to `known`.
+    The qualities of the trained sets are added to `known`.
     """
 
     def is_over(until_s: float) -> bool:
@@ -163,7 +164,7 @@ def _find_orders(
 def _beginnings(
     orders: Sequence[Order], tried: Mapping[int, float], cost_of: CostOf
 ) -> list[int]:
-    """List beginnings of orders: sets on the skyline first, in a spread order."""
+    """List all beginnings of orders; sets better than all cheaper sets come first."""
     passed = sorted({mask for order in orders for mask in prefixes(order)}, key=cost_of)
     best, on_skyline, others = -1.0, list[int](), list[int]()
     for mask in passed:
@@ -174,7 +175,7 @@ def _beginnings(
 
 
 def _spread(masks: list[int]) -> list[int]:
-    """Reorder a list so that every beginning of it covers the whole range."""
+    """Reorder a list so that its first entries, however many, span the whole list."""
     bits = len(masks).bit_length()
     places = sorted(range(len(masks)), key=lambda place: f"{place:0{bits}b}"[::-1])
     return [masks[place] for place in places]

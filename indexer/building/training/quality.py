@@ -1,10 +1,10 @@
-"""The quality of answers by any metric, as a mean of parts, one part per item.
+"""The quality of answers by any metric, as a mean of one contribution per item.
 
-Quality is in [0, 1]; higher is better. The part of an item is its influence function:
-the weighted mean of all parts is the quality, and the derivative of the quality by an
-item's weight follows from its part. Parts are exact for means over items, such as
-accuracy, and first-order terms for AUC, F1 and the like. A bootstrap of any metric is
-then a bootstrap of a mean.
+Quality is in [0, 1]; higher is better. An item's contribution, its `part`, is the
+influence function of the metric: the weighted mean of all parts is the quality, and the
+part determines the derivative of the quality by the item's weight. Parts are exact for
+means over items, such as accuracy, and first-order approximations for AUC, F1 and the
+like. So a bootstrap of any metric becomes a bootstrap of a mean.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,14 +25,17 @@ Codes = NDArray[np.int64]
 
 
 class Answers(NamedTuple):
-    """Answers of a model for N items."""
+    """The answers of a model for N items, and scores if the metric needs them."""
 
     chosen: NDArray[Any]
     scores: Floats | None = None
 
 
 class Evaluation(NamedTuple):
-    """The quality of some answers, and its parts (N,), of which it is the mean."""
+    """The quality of N answers, and the contribution of each answer, shape (N,).
+
+    The quality is the weighted mean of the contributions.
+    """
 
     quality: float
     parts: Floats
@@ -40,7 +43,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """A metric of answers."""
+    """A metric of the quality of answers."""
 
     # "accuracy", "balanced_accuracy", "macro_f1", "auc", "log_loss" or "cost" of
     # classes, "r2" or "mae" of numbers
@@ -51,11 +54,14 @@ class Metric:
     costs: Floats | None = None
 
     def facts(self) -> list[Any]:
-        """Plain data that identifies the metric."""
+        """Return plain data that identifies the metric."""
         return [self.name, None if self.costs is None else self.costs.tolist()]
 
     def answers(self, model: Model, values: NDArray[np.float32]) -> Answers:
-        """Return a model's answers for items, with scores if the metric needs them."""
+        """Return a model's answers for N items.
+
+        Scores only if the metric needs them.
+        """
         chosen = model.predict(values)
         if self.name not in OF_SCORES:
             return Answers(chosen)
@@ -75,7 +81,10 @@ class Metric:
     def evaluate(
         self, answers: Answers, targets: NDArray[Any], weights: Floats
     ) -> Evaluation:
-        """Evaluate answers for N > 0 items by the right answers and weights above 0."""
+        """Compare answers for N > 0 items with the right answers `targets`.
+
+        `weights` (N,) of the items are above 0.
+        """
         mean = weights / weights.mean()
         return MEASURES[self.name](self, answers, targets, mean)
 
@@ -166,7 +175,7 @@ MEASURES: Mapping[str, Callable[[Metric, Answers, Any, Floats], Evaluation]] = {
 
 
 def residual_interval(residuals: Floats, coverage: float) -> tuple[float, float]:
-    """Find an interval that at least a share `coverage` of fresh residuals lies in.
+    """Return an interval that contains at least a share `coverage` of fresh residuals.
 
     This is split conformal prediction with equal tails. The bounds are the k-th
     smallest and the k-th largest of N > 0 residuals of held-out items, k = floor((N +
@@ -188,7 +197,7 @@ def _shares(codes: Codes, weights: Floats, classes: int) -> Floats:
 
 
 def _explained(errors: Floats, spread: Floats, weights: Floats) -> Evaluation:
-    """Return 1 - mean error / mean spread, at least 0.
+    """Return 1 - mean error / mean spread as a quality, at least 0.
 
     Negative values become 0: answers worse than a constant are equally useless.
     """
@@ -202,10 +211,10 @@ def _explained(errors: Floats, spread: Floats, weights: Floats) -> Evaluation:
 
 
 def _area(own: NDArray[np.bool_], scores: Floats, weights: Floats) -> Evaluation | None:
-    """Area under one class's ROC curve; None if the class has all items, or none.
+    """Return the area under one class's ROC curve; None if one side has no items.
 
-    The part of an item is the share of the items of the other side that it is ranked
-    rightly against (DeLong, DeLong and Clarke-Pearson, 1988).
+    The part of an item depends on the share of items on the other side against which it
+    is ranked rightly (DeLong, DeLong and Clarke-Pearson, 1988).
     """
     _, rank = np.unique(scores, return_inverse=True)
     inside, outside = np.where(own, weights, 0.0), np.where(own, 0.0, weights)

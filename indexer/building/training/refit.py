@@ -1,7 +1,7 @@
-"""The models that an index keeps, trained again on all labelled items.
+"""The models of the final index, trained again on all labelled items.
 
-Items that were held out to measure quality are trained on, too. Items that are set
-aside to calibrate early exits never are.
+The items that measured quality are trained on, too. Items that are set aside to
+calibrate early exits are never trained on.
 """
 
 import math
@@ -31,7 +31,7 @@ REFITTING = 0.5  # seconds of training on all items, per second of the search
 
 
 class KeptModels(NamedTuple):
-    """The models that an index keeps, of C candidates."""
+    """The models in the final index, one for each of C candidates."""
 
     models: tuple[Model, ...]  # The models, one per candidate
     # Flags, one per candidate: True for a model that was trained on all items
@@ -50,10 +50,10 @@ def refit(
     costs: MeasuredCosts,
     own: Resources,
 ) -> KeptModels:
-    """Train the models of the candidates on all items, the best first; time them again.
+    """Train the candidates' models on all items, the best first, and time them again.
 
-    A candidate keeps the model of `trainer` if the project wants none on all items, or
-    if the time is up.
+    If the project wants no such training, or if the time is up, a candidate keeps the
+    model that `trainer` has.
     """
     masks, old_costs = candidates.masks, candidates.model_costs
     if not data.project.refits:
@@ -72,7 +72,7 @@ def refit(
 
 
 def make_full_trainer(data: Prepared, trainer: Trainer, own: Resources) -> Trainer:
-    """Make a trainer on all items, for the same sets; its spent time starts at 0."""
+    """Return a trainer of the same sets on all items, with no time spent yet."""
     key = digest(trainer.task.key, "refit")
     undivided = own.cache.share(f"sets/{key}/division", {})
     task = replace(trainer.task, division=undivided, key=key)
@@ -85,9 +85,9 @@ def make_full_trainer(data: Prepared, trainer: Trainer, own: Resources) -> Train
 def train_ahead(
     searched: SearchedSets, data: Prepared, trainer: Trainer, own: Resources
 ) -> None:
-    """Train on all items, before models are timed, every set that may be kept.
+    """Train every set that the index may keep on all items, before models are timed.
 
-    If another machine measures, this saves turns between the two machines.
+    If another machine measures, a build then waits for that machine less often.
     """
     if data.project.refits:
         full = make_full_trainer(data, trainer, own)

@@ -1,4 +1,4 @@
-"""Search among feature sets, by the method that a project names."""
+"""Search among feature sets, by the method that the project names."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ LAMBDAS = {
 
 @dataclass(frozen=True, slots=True)
 class SearchedSets:
-    """The sets that a search trained."""
+    """The feature sets that a search trained, with their qualities."""
 
     qualities: Mapping[int, float]  # Quality of every trained set, by mask
     # Sets that an index may keep, ascending; the empty set is the first
@@ -50,13 +50,14 @@ class SearchedSets:
         budgets: tuple[float, float] | None = None,
         may_lack: Sequence[int] = (),
     ) -> NDArray[np.int64]:
-        """Choose the candidates of an index: rows of `sets`, ascending.
+        """Choose the candidates of an index.
 
-        They are the empty set and the sets that no other set dominates. Of a sequence
-        of Greedy, every beginning that is better than all shorter beginnings is kept,
-        too, since it answers when time runs out. `best_without` adds the best sets
-        without the masks `may_lack`. `coefficients` (C, T) are cost polynomials of
-        `sets`.
+        Return their positions in `sets`, ascending. Candidates are the empty set and
+        all sets that no other set dominates. For an order in which Greedy added
+        features, the first 1, 2, ... features are candidates, too, if they are better
+        than all shorter beginnings: they answer when time runs out. Further candidates
+        are the best sets without the features in each mask of `may_lack`.
+        `coefficients` (C, T) are the cost polynomials of `sets`.
         """
         qualities = np.array([self.qualities[mask] for mask in self.sets])
         kept = {0, *prune(coefficients, qualities, sizes, budgets).tolist()}
@@ -70,9 +71,9 @@ class SearchedSets:
         return np.array(sorted(kept))
 
     def likely_kept(self) -> list[int]:
-        """List the sets that `keep` may choose, while costs of models are unknown.
+        """Return the sets that `keep` may choose, before costs of models are known.
 
-        A set of Poly-Dom is left out if one of its subsets has a higher quality.
+        After Poly-Dom, a set is left out if one of its subsets has a higher quality.
         """
         if self.sequences:
             return [*self.sets]
@@ -85,9 +86,11 @@ class SearchedSets:
         ]
 
     def order(self, masks: list[int], cost_of: CostOf) -> tuple[Orders, Orders]:
-        """Order each set's features; find the candidate that answers after each.
+        """Return an order of each set's features, and the candidates that answer early.
 
-        Sets of Greedy have the order of the first sequence that contains the set.
+        The second result has, for each set, the position of the candidate that answers
+        after each feature. After Greedy, a set has the order of the first sequence that
+        contains it.
         """
         qualities = np.array([self.qualities[mask] for mask in masks])
         if not self.sequences:
@@ -101,7 +104,7 @@ class SearchedSets:
 
 
 def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
-    """Make the trainer that measures the quality of feature sets."""
+    """Return the trainer that measures the quality of feature sets."""
     project, table, weights = data.project, data.table, data.class_weights
     if project.quality.class_weights is None:  # the project wants none
         estimator = make_learner(learner, project.seed, data.task)
@@ -129,7 +132,7 @@ def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
 
 
 def no_costs(_: int) -> float:
-    """Raise an error: the cost function for Poly-Dom, which uses no costs."""
+    """Raise an error; stands for the cost function in Poly-Dom, which uses no costs."""
     raise NotImplementedError
 
 
@@ -144,8 +147,9 @@ def search_sets(
 ) -> SearchedSets:
     """Train the feature sets that the project's search method needs.
 
-    `m` is the number of features, `cost_of` a set's cost of features. A project without
-    a tolerance gets a measured one, unless quality `grows` with features but for noise.
+    `m` is the number of features, and `cost_of` returns the cost of a set's features.
+    If the project names no tolerance, it is measured, unless `grows` is true: then
+    quality falls with more features only by noise, and the tolerance is 0.
     """
     tolerance = 0.0 if grows and search.tolerance is None else search.tolerance
     if search.method == "progressive":
@@ -173,7 +177,7 @@ def _search_all(
     tolerance: float | None,
     on_progress: OnProgress,
 ) -> poly_dom.PolyDomSearch:
-    """Search; repeat with the measured tolerance as long as it needs more sets."""
+    """Search, and search again while the measured tolerance calls for more sets."""
     begun_s, known, tried = trainer.spent.seconds, dict[int, float](), tolerance or 0.0
     while True:
         left, left_s = search.trainings, search.budget_s

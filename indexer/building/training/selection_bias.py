@@ -36,16 +36,16 @@ def expected_qualities(
     seed: int,
     corrected: NDArray[Any] | None = None,
 ) -> Floats:
-    """Correct the qualities of sets for having been chosen as the best.
+    """Return qualities to expect on fresh items (K,), for sets chosen as the best.
 
-    Each chosen set counts as the best of all sets that cost no more. Expected qualities
-    (K,) keep the order of the qualities on the items, and are at most these.
+    Each chosen set counts as the best of all sets that cost no more. The expected
+    qualities keep the order of the measured qualities, and are at most as high.
 
-    `parts` (E, N) are parts of the qualities of E sets, whose weighted mean is the
-    quality, for N items that no set was trained on. `costs` (E,) are at one size.
-    `chosen` (K,) are positions of the sets to correct. Whole `groups` (N,) are drawn.
-    `corrected` (E, N) are parts of another quality to correct, while sets are chosen by
-    `parts`.
+    `parts` (E, N) are contributions of N items to the qualities of E sets; no set was
+    trained on these items, and the weighted mean is the quality. `costs` (E,) are at
+    one size. `chosen` (K,) are positions of the sets to correct. The bootstrap draws
+    whole `groups` (N,). If `corrected` (E, N) is given, the sets are chosen by `parts`,
+    and the quality with the contributions `corrected` is returned.
     """
     corrected = parts if corrected is None else corrected
     observed = np.average(corrected, axis=1, weights=weights)
@@ -72,7 +72,10 @@ def _luck(
     weights: Floats,
     seed: int,
 ) -> Floats:
-    """Return the mean luck (E,) of the best of the first 1 ... E sets."""
+    """Return the mean luck (E,): how much too good the best of the first 1 ...
+
+    E sets looks.
+    """
     rng = np.random.default_rng([seed, 2])
     names, own = np.unique(groups, return_inverse=True)
     whole = _drawn_luck(parts, corrected, own, weights, len(names), rng)
@@ -91,7 +94,7 @@ def _drawn_luck(
     count: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Return the mean luck (E,) of the best sets on `count` drawn groups, from 0."""
+    """Return the mean luck (E,) of the best sets on `count` randomly drawn groups."""
     items = parts.shape[1]
     draws = max(FEWEST_DRAWS, min(DRAWS, CELLS // items))
     number = int(groups.max()) + 1
@@ -109,7 +112,7 @@ def _drawn_luck(
 
 
 def _averages(parts: NDArray[Any], counted: NDArray[np.float32]) -> Floats:
-    """Return means (D, E) of the sets' parts (E, N) by the weights (D, N) of draws."""
+    """Return weighted means (D, E) of `parts` (E, N) by D draws of weights (D, N)."""
     sets, items = parts.shape
     means = np.empty((len(counted), sets))
     step = max(1, CELLS // items)

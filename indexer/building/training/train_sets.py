@@ -1,4 +1,4 @@
-"""Training on feature sets: in parallel, each set once, kept between runs."""
+"""Training on feature sets: in parallel, each set once, kept in the cache."""
 
 import math
 import time
@@ -39,7 +39,10 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingTask:
-    """The inputs of training on any feature set; small, as each call carries them."""
+    """All inputs of a training but the feature set.
+
+    Small, since each call sends them.
+    """
 
     # Arrays of N items: `values` (N, width) float32 of features and `codes` (N,) int64
     # of classes, 0 if labels are numbers. Optional are `weights` (N,) float64 of the
@@ -55,24 +58,24 @@ class TrainingTask:
 
     @property
     def values(self) -> NDArray[np.float32]:
-        """(N, width) values of all features."""
+        """Values of all features, shape (N, width)."""
         return self.items["values"]
 
     @property
     def codes(self) -> Rows:
-        """(N,) codes of the items' classes; 0 if labels are numbers."""
+        """Codes of the items' classes, shape (N,); all 0 if labels are numbers."""
         return self.items["codes"]
 
     @property
     def numbers(self) -> Floats | None:
-        """(N,) labels that are numbers; None for classes."""
+        """Labels as numbers, shape (N,); None if labels are classes."""
         return self.items.get("numbers")
 
     @property
     def splits(self) -> list[tuple[Rows, Rows]]:
         """Pairs of training rows and testing rows: one pair, or one per fold.
 
-        Without any pair, training is on all rows and nothing is tested.
+        The list is empty if models are trained on all rows and nothing is tested.
         """
         count = len(self.division) // 2
         names = [(f"train_{part}", f"test_{part}") for part in range(count)]
@@ -80,12 +83,12 @@ class TrainingTask:
 
     @property
     def targets(self) -> NDArray[Any]:
-        """(N,) labels: codes of classes, or numbers."""
+        """Labels, shape (N,): codes of classes, or numbers for a regression."""
         return self.codes if self.numbers is None else self.numbers
 
     @property
     def kind(self) -> Task:
-        """Kind of the labels."""
+        """Task by the labels: "classes" or "regression"."""
         return "classes" if self.numbers is None else "regression"
 
     @property
@@ -94,11 +97,14 @@ class TrainingTask:
         return np.concatenate([test for _, test in self.splits])
 
     def estimator(self) -> Any:
-        """Make the unfitted estimator."""
+        """Return a new estimator that is not fitted."""
         return make_learner(self.learner, self.seed, self.kind)
 
     def fitting_weights(self, rows: Rows) -> Floats | None:
-        """Return weights of items and classes for fitting; None if all are equal."""
+        """Return the rows' weights for fitting a learner; None if all are equal.
+
+        A weight is the item's weight times the weight of its class.
+        """
         by_class = self.items.get("class_weights")
         if by_class is None and "weights" not in self.items:
             return None
@@ -109,17 +115,20 @@ class TrainingTask:
         return weights
 
     def weights_of(self, rows: Rows) -> Floats:
-        """Return the weights of items for measuring quality."""
+        """Return the rows' weights for measuring quality.
+
+        1 if items have no weights.
+        """
         weights: Floats | None = self.items.get("weights")
         return np.ones(len(rows)) if weights is None else weights[rows]
 
     def name(self, mask: int) -> str:
-        """Name the cache entry of a trained set."""
+        """Return the name of the cache entry of a trained set."""
         return f"sets/{self.key}/{mask:x}"
 
 
 def division_of(splits: Sequence[tuple[Rows, Rows]]) -> dict[str, Rows]:
-    """Name the arrays of splits, for `TrainingTask.division`."""
+    """Return the splits as arrays by name, for `TrainingTask.division`."""
     arrays = dict[str, Rows]()
     for part, (train, test) in enumerate(splits):
         arrays |= {f"train_{part}": train, f"test_{part}": test}
@@ -134,7 +143,7 @@ class Spent:
 
 
 class TrainedSet(NamedTuple):
-    """A trained feature set, as the cache keeps it."""
+    """A trained feature set in the form of its cache entry."""
 
     mask: int
     meta: dict[str, Any]
@@ -144,11 +153,11 @@ class TrainedSet(NamedTuple):
 class Trainer:
     """Trains feature sets of one task, and keeps their qualities and models.
 
-    Quality is measured with the compiled model, which will be served, on items that it
-    was not trained on. With folds the model of the last fold is kept. `spent` is the
-    time of all trainings that were asked for, divided by the number of processes. A
-    training of an earlier run counts with its seconds of then, so a repeated search
-    with a time limit ends at the same set.
+    Quality is measured with the compiled model, as it will be served, on items that it
+    was not trained on. With folds, the model of the last fold is kept. `spent` is the
+    time of all requested trainings, divided by the number of processes. If an earlier
+    run trained a set, its seconds of that run are added, so that a repeated search with
+    a time limit ends at the same set.
     """
 
     def __init__(
@@ -167,7 +176,7 @@ class Trainer:
 
     @property
     def rows(self) -> int:
-        """Number of training rows, in the first division."""
+        """Number of training rows in the first split."""
         return len(self.task.splits[0][0])
 
     def seconds(self, mask: int) -> float:
@@ -175,7 +184,7 @@ class Trainer:
         return self._seconds[mask]
 
     def qualities(self, masks: Sequence[int]) -> Generator[float]:
-        """Yield the quality of each set; train the sets that have none yet."""
+        """Yield the quality of each set in turn; train a set first if needed."""
         names = map(self.task.name, masks)
         known = [self.cache.recall(name, self._read) for name in names]
         missing = [m for m, k in zip(masks, known, strict=True) if k is None]
@@ -188,7 +197,7 @@ class Trainer:
             yield quality
 
     def on_sample(self, count: int) -> Self:
-        """Make a trainer on `count` training rows of a split, drawn class by class."""
+        """Return a trainer on `count` training rows, drawn from each class."""
         train, test = self.task.splits[0]
         rows = draw_sample(self.task.codes[train], count, self.task.seed)
         key = digest(self.task.key, "sample", count)
@@ -200,7 +209,10 @@ class Trainer:
     def _read(
         self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> tuple[float, float]:
-        """Read quality and seconds of a set; check that the entry is complete."""
+        """Return a set's quality and seconds.
+
+        Raise an error if the entry is incomplete.
+        """
         self._read_model(meta, arrays)
         for name, shape in self._shapes().items():
             if arrays[name].shape != shape:
@@ -210,7 +222,7 @@ class Trainer:
         return float(meta["quality"]), float(meta["seconds"])
 
     def _shapes(self) -> dict[str, tuple[int]]:
-        """Return the names and shapes of an entry's arrays, without the model's."""
+        """Return the shapes of a cache entry's arrays by name, except the model's."""
         if not self.task.splits:
             return {}
         count = len(self.tested)
@@ -248,21 +260,27 @@ class Trainer:
 
     @property
     def tested(self) -> Rows:
-        """Positions of the N items that quality is measured on, fold after fold."""
+        """Positions (N,) of the items that quality is measured on, fold by fold."""
         return self.task.tested
 
     def right(self, masks: Sequence[int]) -> NDArray[np.bool_]:
-        """Return (E, N): True if a trained set answers a tested item correctly."""
+        """Return (E, N): True if a set's model answers a tested item correctly."""
         packed = [self._entry(mask)[1]["right"] for mask in masks]
         count = len(self.tested)
         return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
 
     def residuals(self, mask: int) -> Floats:
-        """Return labels minus answers (N,) of a trained set, if labels are numbers."""
+        """Return labels minus answers (N,) of a trained set for the N tested items.
+
+        The labels must be numbers.
+        """
         return self._entry(mask)[1]["residuals"].astype(np.float64)
 
     def parts(self, masks: Sequence[int]) -> NDArray[Any]:
-        """Return parts (E, N) of the sets' qualities, per tested item; see `Metric`."""
+        """Return the contributions (E, N) of N tested items to the qualities of E sets.
+
+        See `Metric` for contributions.
+        """
         metric, tested = self.task.metric, self.tested
         if metric.name == "accuracy":
             return self.right(masks)
@@ -276,10 +294,10 @@ class Trainer:
         return parts
 
     def answers(self, masks: Sequence[int]) -> tuple[Floats, Rows]:
-        """Margins (N, C) and choices (N, C) of C trained sets for the N tested items.
+        """Return margins (N, C) and classes (N, C) of C sets for N tested items.
 
-        With folds, the items of each fold are answered by the model of the other folds,
-        which is trained once more.
+        With folds, each fold's items are answered by a model that is trained once more
+        on the other folds.
         """
         task = self.task
         if len(task.splits) == 1:
@@ -291,7 +309,10 @@ class Trainer:
         return np.column_stack(margins), np.column_stack(choices)
 
     def _answers_by_fold(self, masks: Sequence[int]) -> Iterator[tuple[Floats, Rows]]:
-        """Yield margins and choices of each set, fold by fold; use kept answers."""
+        """Yield each set's margins and classes for the items of all folds.
+
+        Answers in the cache are not computed again.
+        """
         names = {mask: f"margins/{self.task.key}/{mask:x}" for mask in masks}
         known = {
             m: self.cache.recall(name, self._read_answers) for m, name in names.items()
@@ -316,7 +337,7 @@ class Trainer:
         return margins, choices
 
     def remarks(self, masks: Sequence[int]) -> dict[str, int]:
-        """Count the warnings of the learner while it was trained on these sets."""
+        """Return the learner's warnings in training these sets, with their counts."""
         counts: dict[str, int] = {}
         for mask in masks:
             for remark in self._entry(mask)[0]["remarks"]:
@@ -333,7 +354,7 @@ class Trainer:
 def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
     """Draw rows that keep the shares of classes; return ascending positions (count,).
 
-    Every class has a row, if `count` is at least the number of classes.
+    If `count` is at least the number of classes, every class has a row.
     """
     shuffled = np.random.default_rng(seed).permutation(len(codes))
     by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
@@ -352,7 +373,10 @@ def _describe(task: TrainingTask, mask: int) -> str:
 
 
 def _train(task: TrainingTask, mask: int) -> TrainedSet:
-    """Train one set, measure its quality, and time both."""
+    """Train one set and measure its quality.
+
+    The result includes the seconds of both.
+    """
     _warm(msgspec.msgpack.encode(task.learner), task.kind)
     begun_s = time.perf_counter()
     columns = columns_of(task.starts, mask)
@@ -388,7 +412,7 @@ def _train(task: TrainingTask, mask: int) -> TrainedSet:
 def _evaluate(
     task: TrainingTask, given: Sequence[Answers]
 ) -> tuple[float, dict[str, NDArray[Any]]]:
-    """Return the quality of all answers, and the arrays that the cache keeps."""
+    """Return the quality of the answers of all folds, and the arrays for the cache."""
     if not given:
         return math.nan, {}
     tested = task.tested
@@ -410,7 +434,7 @@ def _evaluate(
 def _warm(learner: bytes, kind: Task) -> None:
     """Import libraries and compile kernels once per process, before timed trainings.
 
-    A learner that refuses tiny data compiles in its first training.
+    If a learner refuses the tiny data used here, its first training compiles instead.
     """
     rows = np.random.default_rng(0).normal(size=(60, 3))
     with one_thread(), warnings.catch_warnings(), suppress(Exception):
@@ -453,7 +477,10 @@ def _fit(
 
 
 def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
-    """Return the arguments that pass weights to `fit`; BadProject if none does."""
+    """Return the arguments that pass weights to `fit`; empty if there are no weights.
+
+    Raises BadProject if `fit` takes no weights.
+    """
     if weights is None:
         return {}
     if not takes_weights(estimator):
@@ -466,14 +493,17 @@ def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Return True if `fit` of an estimator, or a pipeline's last step, uses weights."""
+    """Return True if an estimator's `fit` uses weights.
+
+    Of a pipeline, the last step's.
+    """
     from sklearn.utils.validation import has_fit_parameter
 
     return bool(has_fit_parameter(last_step(estimator), "sample_weight"))
 
 
 def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
-    """Return the ascending positions of a set's columns in the full row."""
+    """Return the ascending positions of a set's columns in a row of all features."""
     parts = [
         np.arange(starts[f], starts[f + 1], dtype=np.int32)
         for f in range(len(starts) - 1)
@@ -485,7 +515,7 @@ def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
 def _take(
     values: NDArray[np.float32], rows: Rows, columns: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """Copy some rows and columns as float64, part by part to save memory."""
+    """Copy some rows and columns as float64, a block at a time to save memory."""
     taken = np.empty((len(rows), len(columns)))
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
