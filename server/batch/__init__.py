@@ -1,1 +1,1 @@
-"""One budget for many items."""
+"""Answers to many items that share one budget of time or money."""

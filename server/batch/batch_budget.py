@@ -1,4 +1,4 @@
-"""One budget for many items: choosing the plans, and counting what they spend."""
+"""One budget for many items: choose each item's plan, and count spent amounts."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ LASTING = 2.0
 
 
 class Assignment(NamedTuple):
-    """The plan of one item."""
+    """An item with the plan chosen for it. The plan is a row of the index."""
 
     item: Item
     row: int  # Row of the index whose plan the item gets
@@ -40,7 +40,7 @@ class Assignment(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An item with its number and its outcome."""
+    """An item that got an answer, with its number in the batch and the outcome."""
 
     number: int
     item: Item
@@ -48,7 +48,7 @@ class Answered(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The number of an item, and the error that replaces its answer."""
+    """The number of an item that got no answer, and the error that is sent instead."""
 
     number: int
     error: PolydomError
@@ -59,10 +59,10 @@ Numbered = tuple[int, Item | PolydomError]
 
 
 class PlanTiming:
-    """Measured times of a batch's plans relative to their predictions.
+    """Measured times of a batch's plans, compared with the predicted times.
 
-    `ratio` is the measured over the predicted time of plans. Predictions are high
-    quantiles, so it is mostly below 1; without it half of the budget would go unspent.
+    `ratio` is measured time divided by predicted time. Predictions are high quantiles,
+    so the ratio is mostly below 1; without it half of the budget would go unspent.
     `overhead_s` has the seconds per item beside its plan: to read the item, and to
     write its answer.
     """
@@ -75,7 +75,10 @@ class PlanTiming:
     def add(
         self, count: int, predicted_s: float, actual_s: float, all_s: float
     ) -> None:
-        """Update the estimates; seconds are sums over a chunk's `count` items."""
+        """Update the estimates after a chunk.
+
+        The seconds are sums over the chunk's `count` items.
+        """
         ratio = min(max(actual_s / predicted_s, 0.05), 5.0) if predicted_s else 1.0
         overhead_s = max(all_s - actual_s, 0.0) / count
         weight = LATEST if self._known else 1.0
@@ -85,12 +88,12 @@ class PlanTiming:
 
 
 class StreamBudget:
-    """Gives each chunk of a stream its share of the budget for the whole stream.
+    """Divides the budget of a whole stream of items among its chunks.
 
     Items to come are expected to be like a sample of the items seen. Their number
     follows from `count`, or is `LASTING` times the number seen. A chunk gets the share
-    that it would have if the whole stream were solved at once; the next chunk can spend
-    what this one leaves.
+    that it would have if the whole stream were solved at once. The budget that a chunk
+    leaves unspent can be spent by the next chunk.
     """
 
     def __init__(self, count: int | None = None) -> None:
@@ -100,13 +103,16 @@ class StreamBudget:
         self.seen = 0
 
     def to_come(self, now: int = 0) -> float:
-        """Return the number of items expected after the items seen and `now` more."""
+        """Return how many items are expected after the items seen and `now` more."""
         if self._count is None:
             return LASTING * (self.seen + now)
         return max(self._count - self.seen - now, 0)
 
     def choose(self, hulls: Sequence[Hull], left: float) -> Solution:
-        """Choose the plans of the next items; `left` is for these and all to come."""
+        """Choose the plans of the next items.
+
+        `left` is the budget for the next items and all items to come.
+        """
         if not hulls:
             return solve(hulls, left)
         self._remember(hulls)
@@ -127,14 +133,14 @@ class StreamBudget:
 
 
 class BatchBudget:
-    """The budget of a batch: chooses plans chunk by chunk, and counts what they spend.
+    """The budget of a batch: chooses plans chunk by chunk, and counts spent amounts.
 
-    One thread may use it at a time. `amount` is the whole budget: seconds from
-    `started_s` on, or an amount in the index's unit. `started_s` is a time on the
-    planner's clock, by default now. `count` items come, None if unknown; `workers`
-    carry out plans at the same time. With `exact` models are evaluated whole, so that
-    every answer has scores. Chunks planned from now on leave the part `reserved` of the
-    budget untouched.
+    Only one thread may use a budget at a time. `amount` is the whole budget: seconds
+    from `started_s` on, or an amount in the index's unit. `started_s` is a time on the
+    planner's clock, by default now. `count` is the number of items, None if unknown.
+    `workers` is the number of plans that run at the same time. With `exact`, models are
+    evaluated completely, so that every answer has scores. If `reserved` is set, plans
+    chosen later leave this amount of the budget unspent.
     """
 
     def __init__(
@@ -163,18 +169,18 @@ class BatchBudget:
 
     @property
     def due_s(self) -> float:
-        """Time when all answers must be out; infinite if the budget is not a time."""
+        """The time when the budget ends; infinite if the budget is not a time."""
         return self.started_s + self.amount if self._counts_time else math.inf
 
     @property
     def spent(self) -> float:
-        """Amount of the budget spent until now."""
+        """The amount of the budget that is spent until now."""
         if self._counts_time:
             return self.planner.now() - self.started_s
         return self._spent
 
     def need_scores(self) -> None:
-        """From now on, plan models that are evaluated whole, at their higher costs."""
+        """Evaluate models completely from now on, so that all answers have scores."""
         self.exact = True
         self._make_hulls()
 
@@ -185,7 +191,7 @@ class BatchBudget:
         self._most_costs = most
 
     def left_for_plans(self, count: float) -> float:
-        """Return the predicted cost that the plans of `count` items may have now."""
+        """Return the predicted cost that the plans of `count` items may have."""
         left = self.amount - self.reserved - self.spent
         if not self._counts_time:
             return left - self._under_way
@@ -193,7 +199,10 @@ class BatchBudget:
         return left * self._workers / self.timing.ratio
 
     def spent_by(self, cost: float, count: int) -> float:
-        """Return the amount that `count` plans of predicted total `cost` will spend."""
+        """Return the part of the budget that `count` plans are expected to spend.
+
+        `cost` is the total of the plans' predicted costs.
+        """
         if not self._counts_time:
             return cost
         return (
@@ -201,7 +210,7 @@ class BatchBudget:
         ) / self._workers
 
     def plan(self, items: Sequence[Item]) -> "Chunk":
-        """Choose a row of the index for each of the next items."""
+        """Choose the plans of the next items, and return them as a chunk."""
         planned_s = self.planner.now()
         to_come = len(items) + self._stream_budget.to_come(len(items))
         left = self.left_for_plans(to_come)
@@ -232,15 +241,15 @@ class BatchBudget:
         return Chunk(self, assignments, cost, planned_s)
 
     def _most_cost(self, row: int, item: Item) -> float:
-        """Return the cost of a plan that takes no early exit."""
+        """Return the cost of an item's plan if no early exit saves any part of it."""
         return cost_at(self._most_costs[row].tolist(), item.size)
 
     def answers(
         self, items: Iterable[Numbered], caller: Caller | None = None
     ) -> Iterator[Result]:
-        """Plan some numbered items together, and yield their answers in order.
+        """Choose plans for numbered items together, and yield their answers in order.
 
-        An item that is an error, or that fails, becomes a `Failed`.
+        For an item that is an error, or that fails, a `Failed` is yielded.
         """
         given = list(items)
         chunk = self.plan([item for _, item in given if isinstance(item, Item)])
@@ -248,7 +257,7 @@ class BatchBudget:
         yield from chunk.results(given, outcomes)
 
     def record(self, result: Outcome | PolydomError) -> None:
-        """Count the answer to an item, or the error that replaces it."""
+        """Count one item: add an answer's cost and quality, or count an error."""
         if isinstance(result, PolydomError):
             self.errors += 1
             return
@@ -259,11 +268,14 @@ class BatchBudget:
         self._accuracy += result.accuracy or 0.0
 
     def charge_failed(self, assignment: Assignment) -> None:
-        """Add the largest cost of a failed plan to what is spent."""
+        """Charge the budget for a failed plan, at the largest cost that it can have."""
         self._spent += self._most_cost(assignment.row, assignment.item)
 
     def record_better(self, before: Outcome, after: Outcome) -> None:
-        """Count a second, better answer that replaces the first answer to an item."""
+        """Count a second, better answer to an item in place of the first.
+
+        The cost of both answers is charged.
+        """
         self.planner.audit.answered(after)
         self._spent += after.charged
         self._quality += after.quality - before.quality
@@ -272,14 +284,18 @@ class BatchBudget:
     def end_chunk(
         self, chunk: "Chunk", times: Sequence[tuple[float, float]], all_s: float
     ) -> None:
-        """Update the timing by the predicted and measured seconds of each plan."""
+        """Update the timing after a chunk.
+
+        `times` has the predicted and the measured seconds of each plan, and `all_s` the
+        seconds of the whole chunk.
+        """
         self._under_way -= chunk.cost
         if times and self._counts_time:
             predicted_s, actual_s = map(sum, zip(*times, strict=True))
             self.timing.add(len(times), predicted_s, actual_s, all_s)
 
     def totals(self) -> Totals:
-        """Return the batch's totals in the form that responses send."""
+        """Return the batch's totals, as responses send them."""
         spent, count = self.spent, self.answered
         has_accuracy = count and not self.planner.package.numeric
         totals = Totals(
@@ -299,7 +315,7 @@ class BatchBudget:
 
 @dataclass
 class Chunk:
-    """Items that were planned together, until all their results are recorded."""
+    """Items whose plans were chosen together, until the results of all are recorded."""
 
     budget: BatchBudget
     assignments: list[Assignment]  # Plan of each item
@@ -313,8 +329,8 @@ class Chunk:
     ) -> Iterator[Result]:
         """Record and yield the results of all items in order.
 
-        `outcomes` has one entry per assignment. An item that is an error has no
-        assignment.
+        `outcomes` has one outcome or error for each assignment. An item that is an
+        error has no assignment.
         """
         budget, times = self.budget, list[tuple[float, float]]()
         planned = zip(self.assignments, outcomes, strict=True)
@@ -344,7 +360,10 @@ class Chunk:
 def carry_out(
     planner: Planner, assignment: Assignment, caller: Caller | None = None
 ) -> Outcome:
-    """Answer an item with the plan of its row; errors as in `Execution.run`."""
+    """Answer an item with its assigned plan.
+
+    Errors are raised as in `Execution.run`.
+    """
     now_s = planner.now()
     request = Request(
         assignment.item,
@@ -359,7 +378,10 @@ def carry_out(
 def try_each(
     planner: Planner, assignments: Iterable[Assignment], caller: Caller | None = None
 ) -> Iterator[Outcome | PolydomError]:
-    """Carry out assignments one by one on demand; yield each outcome or error."""
+    """Carry out assignments one by one, as results are requested.
+
+    Yield an outcome or an error for each.
+    """
     for assignment in assignments:
         try:
             outcome: Outcome | PolydomError = carry_out(planner, assignment, caller)

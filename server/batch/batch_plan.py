@@ -1,8 +1,8 @@
-"""One plan for a batch of any size, decided item by item within one total budget.
+"""One plan for a batch of any size, applied item by item, with one total budget.
 
 A batch plan is a price: the Lagrange multiplier of the total, found from a sample of
 sizes. Given the price, the plan of each item depends on that item alone. So an item
-gets the same plan on a retry, on another machine, and in another division of the items.
+gets the same plan on a retry, on another machine, or in another division of the items.
 """
 
 import hashlib
@@ -137,7 +137,8 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def check(self, version: str, exact: bool = False) -> None:
         """Raise BadInput if the plan cannot be used with an index of this `version`.
 
-        The plan must be for that index and, if `exact`, for models evaluated whole.
+        The plan must have been made for that index and, if `exact`, for models that are
+        evaluated completely.
         """
         if self.index_version != version:
             raise BadInput(
@@ -150,7 +151,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
     def to_json(self) -> bytes:
-        """Write the plan as JSON."""
+        """Return the plan as JSON; `from_json` reads it."""
         return msgspec.json.encode(self)
 
     @classmethod
@@ -163,15 +164,15 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def threshold_of(plan: BatchPlan) -> Threshold:
-    """Return the plan's threshold; its slope is infinite if items take no step."""
+    """Return a batch plan as a `Threshold`; its slope is infinite without a price."""
     return Threshold(math.inf if plan.price is None else plan.price, plan.share)
 
 
 class PlanFinder:
-    """Finds the price of a batch for one index.
+    """Finds the price at which a batch costs a total, for one index.
 
-    The index has the costs of the machine that measured it. If `exact`, models are
-    evaluated whole.
+    The index has the costs of the machine on which it was measured. If `exact`, models
+    are evaluated completely.
     """
 
     def __init__(self, index: Index, exact: bool = False) -> None:
@@ -188,11 +189,11 @@ class PlanFinder:
     def find(
         self, shapes: Sequence[Shape], counts: Floats | float, total: float
     ) -> BatchPlan:
-        """Find the price at which all items cost `total`.
+        """Find the price at which all items together cost `total`.
 
-        `shapes` (S,) are those of a sample of items, S > 0. `counts` (S,) are the
-        numbers of items that the shapes stand for, above 0; a single number holds for
-        all shapes.
+        `shapes` (S,), S > 0, are the properties of a sample of items. `counts` (S,),
+        above 0, are the numbers of items of the batch that each sampled item
+        represents; a single number holds for all sampled items.
         """
         hulls = [self._hull(shape) for shape in shapes]
         weights = np.broadcast_to(np.asarray(counts, np.float64), len(hulls))
@@ -223,7 +224,10 @@ class PlanFinder:
         )
 
     def mean_cost(self, plan: BatchPlan, shapes: Sequence[Shape]) -> float:
-        """Return the mean predicted cost of items of these shapes under a plan."""
+        """Return the mean predicted cost of an item by a batch plan.
+
+        `shapes` are the properties of a sample of items.
+        """
         steps = Steps([self._hull(shape) for shape in shapes])
         taken = threshold_of(plan).taken(steps.slopes)
         whole = steps.base_costs.sum() + taken @ steps.costs
@@ -240,9 +244,10 @@ class PlanFinder:
 
 
 class Assigner:
-    """Assigns a row to each item by a batch plan; BadInput for another index's plan.
+    """Chooses the plan of each item by a batch plan.
 
-    The index must be as it was built, without rescaled costs.
+    The index must have the costs with which it was built, without rescaling. BadInput
+    if the batch plan was made for another index.
     """
 
     def __init__(self, index: Index, plan: BatchPlan) -> None:
@@ -257,14 +262,18 @@ class Assigner:
         self._offers = lru_cache(REMEMBERED)(self._find_offers)
 
     def assign(self, item: Item) -> Assignment:
-        """Return the row of the index for an item, with the row's cost."""
+        """Return an item's assignment: a row of the index, and the row's cost."""
         without, with_tie = self._offers(Shape.of(item))
         tied = without != with_tie and uniform_hash(item) < self._share
         row, cost = with_tie if tied else without
         return Assignment(item, row, self._exact, cost)
 
     def _find_offers(self, shape: Shape) -> tuple[tuple[int, float], tuple[int, float]]:
-        """Return (row, cost) without steps worth exactly the price, and with them."""
+        """Return two plans (row, cost) for a shape.
+
+        The first takes no step that is worth exactly the price; the second takes all
+        such steps.
+        """
         hull = self._hulls.of(shape)
         slopes = hull.slopes
         first, last = (int(t.taken(slopes).sum()) for t in (self._none, self._all))
@@ -273,7 +282,10 @@ class Assigner:
 
 
 def uniform_hash(item: Item) -> float:
-    """Hash an item's content to a number in [0, 1), equal on all machines."""
+    """Return a number in [0, 1), computed from an item's content.
+
+    All machines compute the same number for the same item.
+    """
     payload = item.payload
     if isinstance(payload, ReadRecord):
         payload = payload.row.astype("<f4").tobytes()
@@ -297,8 +309,9 @@ def answer_by_plan(
 ) -> Iterator[Result]:
     """Answer numbered items in their order by a batch plan.
 
-    An item that is an error, or fails, becomes a `Failed`. After each other item
-    `on_answer` gets the assignment, the outcome or error, and the processor seconds.
+    An item that is an error, or fails, becomes a `Failed`. After each other item,
+    `on_answer` is called with the assignment, the outcome or error, and the processor
+    seconds.
     """
     for number, item in items:
         if isinstance(item, PolydomError):
@@ -316,11 +329,11 @@ def answer_by_plan(
 def amount_in(
     unit: str, in_s: tuple[str, float | None], in_unit: tuple[str, float | None]
 ) -> float:
-    """Return the amount that is given in the index's unit.
+    """Return the one of two arguments that is in the index's unit.
 
-    `in_s` and `in_unit` are the names and values of two arguments: seconds, and an
-    amount in another unit. BadInput if the argument for the index's unit is missing or
-    out of its range, or the other argument is given.
+    `in_s` is the name and value of an argument in seconds, `in_unit` those of an
+    argument in another unit. BadInput if the argument for the index's unit is missing
+    or out of its range, or if the other argument is given.
     """
     (name, amount), (_, other) = (in_s, in_unit) if unit == "s" else (in_unit, in_s)
     if amount is None or other is not None:

@@ -40,19 +40,22 @@ SAME = 1e-9
 
 
 class Shape(NamedTuple):
-    """The properties of an item that decide which plans it can get."""
+    """The size of an item, and the features that cannot be computed for it.
+
+    Items with equal shapes can get the same plans.
+    """
 
     size: Size
     withheld: int = 0  # Mask of the features that cannot be computed for the item
 
     @classmethod
     def of(cls, item: Item) -> Self:
-        """Return the shape of an item."""
+        """Return the shape of an item: its size and the features that it lacks."""
         return cls(item.size, item.withheld)
 
 
 class Hull(NamedTuple):
-    """The H plans of one item on the upper concave hull of quality over cost."""
+    """An item's plans on the upper concave hull of quality over cost; H plans."""
 
     rows: Ints  # (H,) int64: Rows of the index
     # (H,) float64: Cost of each plan for this item, ascending, in the index's unit
@@ -63,7 +66,7 @@ class Hull(NamedTuple):
 
     @property
     def slopes(self) -> Floats:
-        """(H - 1,) quality gained per cost by each step to the next plan."""
+        """The quality gained per cost by each step to the next plan, shape (H - 1,)."""
         slopes: Floats = np.diff(self.qualities) / np.diff(self.costs)
         return slopes
 
@@ -71,8 +74,8 @@ class Hull(NamedTuple):
 def make_hull(rows: Ints, costs: Floats, qualities: Floats) -> Hull:
     """Return the plans that lie on the upper concave hull of quality over cost.
 
-    The plans, at least one, may have any order. Of plans with equal quality, only the
-    cheapest is kept.
+    At least one plan is needed; plans may have any order. If plans have equal quality,
+    only the cheapest stays.
     """
     if len(rows) == 0:
         raise BadInput("an item without any plan cannot be answered")
@@ -96,16 +99,16 @@ def make_hull(rows: Ints, costs: Floats, qualities: Floats) -> Hull:
 
 
 class PlanCosts(NamedTuple):
-    """Cost polynomials (C, T) of an index's C candidates."""
+    """The costs of an index's C candidates, as coefficients of polynomials (C, T)."""
 
     mean: Floats  # Average costs, which include the savings of early exits
     most: Floats  # Costs of plans that take no early exit
 
 
 def plan_costs(index: Index, exact: bool = False) -> PlanCosts:
-    """Return the costs of the plans of an index that has a package.
+    """Return the mean and the largest costs of the plans of an index with models.
 
-    If `exact`, every model is evaluated whole, so that all answers have scores.
+    If `exact`, every model is evaluated completely, so that all answers have scores.
     """
     package, most = index.package, index.coefficients
     assert package is not None
@@ -120,9 +123,9 @@ def plan_costs(index: Index, exact: bool = False) -> PlanCosts:
 
 
 class Hulls:
-    """The hulls of an index by item shape; each is computed once and kept.
+    """The plans on the concave hull for each item size, computed when first needed.
 
-    The candidates of the index are the plans; `costs` (C, T) has their cost
+    The plans are the candidates of the index; `costs` (C, T) has their cost
     polynomials, such as `PlanCosts.mean`.
     """
 
@@ -132,7 +135,10 @@ class Hulls:
         self._made: dict[Shape, Hull] = {}
 
     def of(self, shape: Shape) -> Hull:
-        """Return the hull for items of a shape."""
+        """Return the hull of an item with this shape.
+
+        A stored result is used if there is one.
+        """
         hull = self._made.get(shape)
         if hull is None:
             if len(self._made) >= KEPT_HULLS:
@@ -181,7 +187,7 @@ class Steps:
 
 
 class Threshold(NamedTuple):
-    """The rule that decides which steps are taken."""
+    """The rule that decides which steps to costlier plans are worth their cost."""
 
     # Quality gained per cost at which the budget runs out. Steps above this slope are
     # taken, steps below are not; 0 takes every step, infinity takes none.
@@ -189,7 +195,10 @@ class Threshold(NamedTuple):
     share: float  # Share in [0, 1] of the steps with exactly this slope that are taken
 
     def taken(self, slopes: Floats) -> Floats:
-        """Return the share in [0, 1] of each step that is taken, shape (T,)."""
+        """Return the share in [0, 1] of each step that the rule takes, shape (T,).
+
+        The share is 1 for steps above the threshold's slope and 0 for steps below.
+        """
         if not np.isfinite(self.slope):
             return np.zeros(len(slopes))
         tied = np.abs(slopes - self.slope) <= SAME * self.slope
@@ -225,7 +234,7 @@ def find_threshold(slopes: Floats, costs: Floats, left: float) -> Threshold:
 
 
 class Solution(NamedTuple):
-    """The plan of each item."""
+    """The plan chosen for each item, and the cost of all plans."""
 
     places: Ints  # (N,) int64: Position on each item's hull
     cost: float  # Cost of all plans together
@@ -255,7 +264,10 @@ def solve(hulls: Sequence[Hull], budget: float) -> Solution:
 
 
 def _fill(steps: Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> None:
-    """Spend the rest of the budget on later steps that fit, item by item in order."""
+    """Spend the rest of the budget on more steps that fit into it.
+
+    Steps are tried in the given order.
+    """
     for _ in range(PASSES):
         too_dear = ~taken & (steps.costs > left)
         # no item may take a step after one of its steps that does not fit

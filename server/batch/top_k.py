@@ -1,7 +1,7 @@
-"""The items most likely to be of one class, found under one budget for all items.
+"""Find the items that are most likely of one class, with one budget for all items.
 
 The ICSP paper leaves this question open. First the knapsack gives every item a plan,
-and reserves the cost of the best plans for as many items as the list has places. Then
+and reserves the cost of the best plans for as many items as the list has entries. Then
 items get their best plans, in descending order of their scores, while the budget lasts.
 This is a cascade (Viola, Jones 2001) with a threshold that follows from the budget.
 """
@@ -29,10 +29,10 @@ KEPT_BYTES, EACH = 128 << 20, 128
 
 
 class TopK:
-    """Candidates for a list of the likeliest items, in bounded memory.
+    """Collects the `top` items that are most likely of the class `label`.
 
-    The list has `top` places for items of the class `label`. The budget then reserves a
-    part for the second pass, and plans answers with scores.
+    Only a limited number of candidates is in memory. Making a list changes `budget`: a
+    part is reserved for second, better answers, and all answers have scores.
     """
 
     def __init__(self, budget: BatchBudget, label: str, top: int) -> None:
@@ -61,9 +61,10 @@ class TopK:
         budget.need_scores()
 
     def offer(self, candidate: Answered) -> None:
-        """Add a candidate; if there are too many, drop the least likely.
+        """Add a candidate. If there are too many candidates, drop the least likely.
 
-        Raises TooLarge if the list alone would take more than `KEPT_BYTES`.
+        Raises TooLarge if the `top` likeliest alone take more than `KEPT_BYTES` of
+        memory.
         """
         self._offered += 1
         hull = self._budget.hulls.of(Shape.of(candidate.item))
@@ -88,9 +89,10 @@ class TopK:
         )
 
     def improve(self, caller: Caller | None = None) -> Iterator[Answered]:
-        """Carry out candidates' best plans, likeliest first, while the budget lasts.
+        """Answer candidates again with their best plans, while the budget lasts.
 
-        Yields each candidate when it has its final answer.
+        The likeliest candidates come first. Yields each candidate when it has its final
+        answer.
         """
         budget = self._budget
         budget.reserved = 0.0
@@ -116,13 +118,16 @@ class TopK:
             yield candidate
 
     def ranking(self) -> list[Answered]:
-        """Return the likeliest items; items with their best plans come first."""
+        """Return the `top` likeliest items.
+
+        Items answered by their best plans come first.
+        """
         rest = [candidate for _, _, candidate in self._heap]
         ranked = [*self._likeliest_first(self._improved), *self._likeliest_first(rest)]
         return ranked[: self._top]
 
     def _likeliest_first(self, candidates: list[Answered]) -> list[Answered]:
-        """Sort candidates by descending score; equal scores by order of arrival."""
+        """Sort candidates by descending score, and by number if scores are equal."""
         return sorted(candidates, key=lambda one: (-self._score(one), one.number))
 
     def _score(self, candidate: Answered) -> float:
@@ -130,7 +135,10 @@ class TopK:
 
 
 def make_top_k(budget: BatchBudget, label: str | None, top: int | None) -> TopK | None:
-    """Make a list if `label` and `top` are given; BadInput if only one is given."""
+    """Return a `TopK`, or None if neither `label` nor `top` is given.
+
+    BadInput if only one of the two is given.
+    """
     if label is not None and top is not None:
         return TopK(budget, label, top)
     if label is not None or top is not None:

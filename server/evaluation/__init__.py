@@ -1,1 +1,1 @@
-"""Evaluation of an index on labelled items, compared with baselines and own models."""
+"""Evaluate an index on labelled items, and compare it with baselines and own models."""

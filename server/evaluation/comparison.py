@@ -1,7 +1,7 @@
-"""Several predictors answer the same items, one item after the other.
+"""Compare predictors: each answers the same items, one item after the other.
 
 All predictors answer an item before the next item is asked. So a slow moment of the
-machine meets all of them alike.
+machine affects all predictors alike.
 """
 
 import gc
@@ -33,7 +33,10 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """The replies of all predictors to the item at `position`, in their order."""
+    """One item and the replies of all predictors to it, in the order of the predictors.
+
+    `position` is the item's position among all items.
+    """
 
     position: int
     item: LabelledItem
@@ -41,11 +44,11 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Comparison:
-    """Every predictor asked for every item, `repeat` times.
+    """Asks every predictor for an answer to every item, `repeat` times.
 
-    `seed` is the seed of the order of items, drawn anew for each repetition, so that
-    the first trials are a fair sample; and of the order of predictors. `trials` has the
-    finished trials, `total` is the number of trials of a whole run.
+    `seed` determines the order of items and of predictors. Each repetition has a new
+    random order of items, so that the first trials are a fair sample. `trials` has the
+    finished trials; `total` is the number of trials of a complete run.
     """
 
     def __init__(
@@ -64,9 +67,10 @@ class Comparison:
         self._seed = seed
 
     def warm_up(self) -> None:
-        """Ask every predictor for the first few items; the replies are dropped.
+        """Ask every predictor for the first few items, before timing begins.
 
-        If a predictor answers none of these items, raise its first error.
+        The replies are not recorded. If a predictor answers none of these items, its
+        first error is raised.
         """
         for predictor in self._predictors:
             replies = [_ask(predictor, item) for item in self._items[:WARM_UP]]
@@ -75,7 +79,10 @@ class Comparison:
                 raise replies[0].error
 
     def run(self, on_progress: OnProgress) -> None:
-        """Ask for all items; after an interruption, `trials` has the finished ones."""
+        """Ask all predictors for all items; append each trial to `trials`.
+
+        After an interruption, `trials` has the trials finished before.
+        """
         rng = np.random.default_rng(self._seed)
         try:
             for _ in range(self._repeat):
@@ -89,10 +96,11 @@ class Comparison:
             gc.unfreeze()
 
     def _trial(self, position: int, turns: Sequence[int]) -> Trial:
-        """Ask every predictor for an item, in the order of `turns`.
+        """Ask every predictor for an item, in the order `turns`. Return the replies.
 
-        A predictor leaves cold caches and spinning threads to the next one. So `turns`
-        is drawn anew for each trial, and no predictor always follows the same one.
+        A predictor leaves cold caches and spinning threads to the next one. So the
+        caller draws `turns` for each trial, and no predictor always follows the same
+        one.
         """
         item, predictors = self._items[position], self._predictors
         replies = {turn: _ask(predictors[turn], item) for turn in turns}

@@ -1,4 +1,4 @@
-"""Labelled items for an evaluation, and the items that cannot be used."""
+"""Read labelled items for an evaluation, and count the items that cannot be used."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,7 +45,7 @@ class LabelledItem(NamedTuple):
 
 
 class LabelledItems(NamedTuple):
-    """The usable items of a file or folder, and a count of the others."""
+    """The usable items of a file or folder, and the numbers of unusable items."""
 
     items: list[LabelledItem]  # Items that can be used; at least one
     # Names of the items that cannot be read, each with the reason
@@ -69,11 +69,12 @@ def read_labelled(
     whole: bool = False,
     progress: Progress | None = None,
 ) -> LabelledItems:
-    """Read labelled items: a folder with one for each class, JSON Lines or a table.
+    """Read labelled items from a table, JSON Lines, or a folder.
 
-    `label` is the column or key that holds labels; folders need none. With `limit`, so
-    many rows or files are drawn by `seed`. With `whole`, columns of records that the
-    index does not read are kept. BadInput if there is no item that can be used.
+    A folder has one subfolder for each class. `label` is the column or key that holds
+    labels; folders need none. With `limit`, at most that many rows or files are drawn
+    at random, by `seed`. With `whole`, columns of records that the index does not read
+    are kept. BadInput if no item can be used.
     """
     remarks: list[str] = []
     stage = (progress or Silence()).stage
@@ -96,7 +97,10 @@ def read_labelled(
 
 
 def class_name(label: Any) -> str:
-    """Return the class name of a label; 1, 1.0 and numpy's 1 are the same class."""
+    """Return a label as a class name.
+
+    The labels 1, 1.0 and numpy's 1 have the same name.
+    """
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, float) and label.is_integer():
@@ -105,9 +109,10 @@ def class_name(label: Any) -> str:
 
 
 def drawn(values: Iterable[T], limit: int | None, seed: int) -> list[T]:
-    """Draw `limit` values with equal probability, and keep their order.
+    """Draw at most `limit` values with equal probability, and keep their order.
 
-    Holds at most `limit` values at a time: Vitter's algorithm R (1985).
+    All values are returned if `limit` is None. Otherwise at most `limit` values are in
+    memory at a time (Vitter's algorithm R, 1985).
     """
     if limit is None:
         return list(values)
@@ -123,7 +128,10 @@ def drawn(values: Iterable[T], limit: int | None, seed: int) -> list[T]:
 
 
 def _counted(values: Iterable[T], on_progress: OnProgress) -> Iterator[T]:
-    """Yield the values; after every `TOLD` values, report how many have come."""
+    """Yield the values unchanged.
+
+    After every `TOLD` values, report their number to `on_progress`.
+    """
     count = 0
     for count, value in enumerate(values, 1):
         if count % TOLD == 0:
@@ -180,7 +188,10 @@ def _is_none(label: Any) -> bool:
 
 
 def _known_name(label: Any, known: frozenset[str]) -> str:
-    """Return the index's name for a label; numbers may be written in another form."""
+    """Return the index's name for a label.
+
+    A number may be written in another form than in the index.
+    """
     name = class_name(label)
     if name not in known and isinstance(label, str):
         name = trim(name)
@@ -192,7 +203,7 @@ def _known_name(label: Any, known: frozenset[str]) -> str:
 
 
 def _number(label: Any) -> str | None:
-    """Return the text of a label that is a finite number; None for any other label."""
+    """Return a label as text if it is a finite number, else None."""
     with suppress(TypeError, ValueError, OverflowError):
         number = float(label)
         return repr(number) if isfinite(number) else None
@@ -202,7 +213,10 @@ def _number(label: Any) -> str | None:
 def _refuse_unlabelled(
     path: Path, label: str, rows: Iterable[Row], names: Iterable[str]
 ) -> None:
-    """Raise BadInput if no row has the label's key, with a list of the keys found."""
+    """Raise BadInput if no row has a value for `label`.
+
+    The message lists the keys found.
+    """
     read = [row for row in rows if not isinstance(row.item, PolydomError)]
     if read and label not in names and all(row.label is None for row in read):
         raise BadInput(
@@ -212,7 +226,7 @@ def _refuse_unlabelled(
 
 
 def _refuse_nothing(path: Path, found: LabelledItems, package: Package) -> None:
-    """Raise BadInput if no item can be used, or the index knows none of the labels."""
+    """Raise BadInput if no item can be used, or all labels are unknown to the index."""
     if not found.items:
         raise BadInput(f"{path}: {_why_nothing(path, found)}")
     if found.foreign and sum(found.foreign.values()) == len(found.items):

@@ -1,4 +1,4 @@
-"""Metrics of each predictor, computed from the replies of a comparison."""
+"""Compute the metrics of each predictor from the replies of a comparison."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -30,9 +30,10 @@ Measure = Callable[[Floats], float | None]
 
 
 class Metrics(ABC):
-    """Metrics of answers; the subclasses are for classes and for numbers.
+    """Computes metrics of predictors; one subclass is for classes, one for numbers.
 
-    The comparison has at least one finished trial. `place` is a predictor's position.
+    The comparison has at least one finished trial. The argument `place` is a
+    predictor's position in the list of predictors.
     """
 
     within: ClassVar[str]  # the field of the result that `_within` computes
@@ -46,14 +47,20 @@ class Metrics(ABC):
 
     @abstractmethod
     def _fields(self, place: int) -> dict[str, Any]:
-        """Return the fields of a `Result`."""
+        """Return the fields of a `Result` for one predictor, by name."""
 
     @abstractmethod
     def _within(self, place: int, inside: Flags) -> float:
-        """Return the quality if only answers inside the budget count."""
+        """Return the quality if only answers inside the budget count.
+
+        `inside` (N,) is True for these answers.
+        """
 
     def at_budget(self, place: int, amount: float) -> BudgetResult:
-        """Return the result of the index's predictor at `place`, within its budget."""
+        """Return the metrics of the index within one budget, `amount`.
+
+        `place` is the position of the predictor that has this budget.
+        """
         replies = self._replies(place)
         inside = self._inside(replies, amount)
         answers = [one.answer for one in replies if isinstance(one.answer, Answer)]
@@ -86,7 +93,10 @@ class Metrics(ABC):
         return result
 
     def beside(self, place: int, amounts: Sequence[float]) -> BaselineResult:
-        """Return the result of the predictor at `place`, which knows no budget."""
+        """Return the metrics of a predictor that knows no budget.
+
+        For each of `amounts`, the answers that came inside this budget are counted.
+        """
         replies = self._replies(place)
         mean_cost: float | UnsetType | None = UNSET
         known = True
@@ -132,7 +142,10 @@ class Metrics(ABC):
         return np.array([one.answer is not None and t <= amount for one, t in times])
 
     def _standard_error(self, values: Flags | Floats) -> float | None:
-        """Estimate the standard error of the mean; repeats of an item count once."""
+        """Estimate the standard error of the mean of `values`.
+
+        Repeated answers to an item count as one.
+        """
         positions = np.array([one.position for one in self._trials])
         asked = np.bincount(positions)
         means = np.bincount(positions, values)[asked > 0] / asked[asked > 0]
@@ -141,7 +154,7 @@ class Metrics(ABC):
         return float(means.std(ddof=1) / np.sqrt(len(means)))
 
     def _measured(self, measure: Measure) -> dict[str, float | None]:
-        """Return the quality and its standard error by the delete-a-group jackknife.
+        """Return the quality, and its standard error by the delete-a-group jackknife.
 
         With g groups, the variance is (g - 1) / g times the sum of squared deviations
         of the g qualities from their mean (Wu, Annals of Statistics, 1986).
@@ -162,11 +175,11 @@ class Metrics(ABC):
 
 
 class ClassMetrics(Metrics):
-    """Metrics of answers that are classes.
+    """Computes metrics of answers that are classes.
 
-    `labels` are the index's classes, `measure` names its measure of quality. `costs`
-    (K, K) has the cost of answering class j for an item of class i; for the measure
-    "cost" alone.
+    `labels` are the index's classes; `measure` names its measure of quality. `costs`
+    (K, K), given only for the measure "cost", has the cost of answering class j for an
+    item of class i.
     """
 
     within = "right_inside"
@@ -188,7 +201,10 @@ class ClassMetrics(Metrics):
         self._measure = measure
 
     def confusion(self, place: int, amount: float) -> Confusion:
-        """Return how often each class was answered for items of each class."""
+        """Count, for items of each class, how often each class was answered.
+
+        `amount` is the budget that the result names.
+        """
         answered = self._answered(place)
         names: list[str | None] = [*self._codes, None]
         counts = measures.confusion(self._own, answered, len(names)).astype(int)
@@ -236,7 +252,10 @@ class ClassMetrics(Metrics):
     def _quality(
         self, answered: Codes, scores: Floats | None, weights: Floats
     ) -> float | None:
-        """Return the quality by the index's measure, if that is not accuracy."""
+        """Return the quality by the index's measure, which is not accuracy.
+
+        None if scores are missing.
+        """
         if self._costs is not None:
             return self._saved(self._costs, answered, weights)
         if self._measure == "auc":
@@ -248,10 +267,10 @@ class ClassMetrics(Metrics):
         return float(measure(self._own, answered, weights))
 
     def _saved(self, costs: Floats, answered: Codes, weights: Floats) -> float:
-        """Return 1 - mean cost / largest cost.
+        """Return 1 - mean cost / largest cost of a mistake.
 
-        A missing answer, or one for an unknown class, costs as much as the worst
-        mistake.
+        A missing answer, or a mistake with a class that the index does not know, has
+        the largest cost.
         """
         known = self._known
         whole = np.full((len(self._codes) + 1,) * 2, costs.max())
@@ -263,7 +282,10 @@ class ClassMetrics(Metrics):
         return float((inside & self._rights(place)).mean())
 
     def _coded(self, labels: Sequence[str]) -> Codes:
-        """Return the code of each label; classes new to the index get new codes."""
+        """Return the code of each label.
+
+        A class that the index does not know gets a new code.
+        """
         codes = self._codes
         numbers = [codes.setdefault(label, len(codes)) for label in labels]
         return np.array(numbers, np.int64)
@@ -281,7 +303,7 @@ class ClassMetrics(Metrics):
         return rights
 
     def _scores(self, replies: Sequence[Reply]) -> Floats | None:
-        """Return the scores of all answers (N, K); None if any answer has no scores."""
+        """Return all answers' scores (N, K); None if an answer has no scores."""
         given = [None if one.answer is None else one.answer.scores for one in replies]
         scores: Floats = np.zeros((len(given), self._known))
         for row, named in zip(scores, given, strict=True):
@@ -305,9 +327,10 @@ class ClassMetrics(Metrics):
 
 
 class NumericMetrics(Metrics):
-    """Metrics of answers that are numbers, for indexes with the measure "r2" or "mae".
+    """Computes metrics of answers that are numbers, for the measures "r2" and "mae".
 
-    For a missing or late answer, the prior's number counts, as if behind a timeout.
+    The prior's number replaces a missing or late answer, as a client with a timeout
+    would do.
     """
 
     within = "quality_inside"
@@ -339,19 +362,28 @@ class NumericMetrics(Metrics):
         }
 
     def _within(self, place: int, inside: Flags) -> float:
-        """Return the quality if the prior's number replaces late answers."""
+        """Return the quality if the prior's number replaces late answers.
+
+        A late answer is one that is not `inside` the budget.
+        """
         given = np.where(inside, self._given(self._replies(place)), self._prior)
         return self._measure(self._labels, given)
 
     def _given(self, replies: Sequence[Reply]) -> Floats:
-        """Return the numbers answered (N,); the prior's number for a missing answer."""
+        """Return the numbers answered (N,).
+
+        The prior's number replaces a missing answer.
+        """
         values = [None if one.answer is None else one.answer.value for one in replies]
         return np.array(
             [value if isinstance(value, float) else self._prior for value in values]
         )
 
     def _covered(self, replies: Sequence[Reply]) -> float | None:
-        """Return the share of labels in their answers' intervals, or None."""
+        """Return the share of labels inside the intervals of their answers.
+
+        None without intervals.
+        """
         lies = []
         for one, label in zip(replies, self._labels.tolist(), strict=True):
             interval = None if one.answer is None else one.answer.interval

@@ -1,4 +1,4 @@
-"""The predictors of a comparison: an index within budgets, baselines, own models."""
+"""The predictors to compare: an index within budgets, baselines, and own models."""
 
 import runpy
 import sys
@@ -26,9 +26,10 @@ from .labelled_items import LabelledItem, class_name
 
 
 class PlainAnswer(NamedTuple):
-    """An answer without statistics: a class with scores, or a number with its interval.
+    """An answer of a baseline or an own model: a class with scores, or a number.
 
-    `cost` is in the index's unit; None if that unit is seconds.
+    A number can have an interval. `cost` is in the index's unit; None if that unit is
+    seconds.
     """
 
     label: str | None
@@ -39,22 +40,25 @@ class PlainAnswer(NamedTuple):
 
 
 class Predictor(Protocol):
-    """Anything that predicts labelled items one by one."""
+    """An object that predicts labelled items one by one, and has a name."""
 
     @property
     def name(self) -> str:
-        """Name in tables and plots."""
+        """The predictor's name in tables and plots."""
 
     @property
     def features(self) -> tuple[str, ...] | None:
-        """Features computed for every item; None if they differ or are unknown."""
+        """The names of the features computed for every item.
+
+        None if they differ or are unknown.
+        """
 
     def answer(self, item: LabelledItem) -> Answer | PlainAnswer:
-        """Predict one item, or raise PolydomError."""
+        """Predict one item. Raise PolydomError if that fails."""
 
 
 class IndexHere:
-    """An index in this process, within one budget."""
+    """A predictor: an index in this process, which answers within one budget."""
 
     name = "polydom"
     features = None
@@ -64,12 +68,12 @@ class IndexHere:
         self._terms = terms
 
     def answer(self, item: LabelledItem) -> Answer:
-        """Answer like `polydom predict`."""
+        """Predict one item in this process, as `polydom predict` does."""
         return self._at_once.answer(self._terms, item.payload)
 
 
 class ServedIndex:
-    """An index that a server has loaded, within one budget."""
+    """A predictor: an index on a server, which answers within one budget."""
 
     name = "polydom"
     features = None
@@ -79,7 +83,10 @@ class ServedIndex:
         self._terms = terms
 
     def answer(self, item: LabelledItem) -> Answer:
-        """Answer over HTTP; errors as in `Client.predict`."""
+        """Ask the server for a prediction over HTTP.
+
+        Raises the errors of `Client.predict`.
+        """
         terms = self._terms
         return self._client.predict(
             item.payload,
@@ -91,7 +98,7 @@ class ServedIndex:
 
 
 class FixedPlan:
-    """One feature set of an index, computed for every item without a deadline."""
+    """A predictor: one feature set of an index for every item, without a deadline."""
 
     def __init__(self, name: str, translator: Translator, row: int) -> None:
         self.name = name
@@ -102,7 +109,7 @@ class FixedPlan:
         self._row = row
 
     def answer(self, item: LabelledItem) -> PlainAnswer:
-        """Compute all features and evaluate the whole model, without a deadline."""
+        """Compute all features and evaluate the complete model, without a deadline."""
         planner = self._planner
         read = self._translator.read(item.payload)
         columns = np.empty(planner.extractor.width, np.float32)
@@ -116,7 +123,10 @@ class FixedPlan:
 
 
 class Prior:
-    """The same answer for every item: the most frequent class, or the mean."""
+    """A predictor with the same answer to every item.
+
+    The answer is the most frequent class, or the mean.
+    """
 
     name = "prior"
     features = ()
@@ -136,7 +146,10 @@ class Prior:
 def _say(
     package: Package, row: int, columns: NDArray[np.float32], cost: float | None
 ) -> PlainAnswer:
-    """Return the answer of the whole model of an index's row."""
+    """Return the answer of the complete model in a row of the index.
+
+    `columns` are the values of the row's features.
+    """
     model = package.models[row]
     code, scores = model.answer(columns)
     if package.numeric:
@@ -149,11 +162,11 @@ def _say(
 def fixed_plans(
     translator: Translator, items: list[LabelledItem]
 ) -> Iterator[FixedPlan]:
-    """Yield the cheapest plan with features and the largest one, at the median size.
+    """Yield the cheapest plan with features, and the largest plan.
 
-    These plans are the ends of the skyline at the median item's size. A skyline with
-    one plan yields that one; a skyline with the prior alone yields none. Plans that
-    need features which no item has columns for are left out.
+    These are the ends of the skyline at the median item's size. If both are the same
+    plan, only one is yielded; if no plan has features, none. Plans whose features need
+    columns that no item has are left out.
     """
     planner = translator.planner
     sizes = sorted((item.size for item in items), key=np.prod)
@@ -168,7 +181,10 @@ def fixed_plans(
 
 
 def _withheld(translator: Translator, item: LabelledItem) -> int:
-    """Return a mask of the features that an item lacks columns for; -1 if it is bad."""
+    """Return a mask of the features whose columns an item lacks.
+
+    If the item is invalid, the mask has all features.
+    """
     if not isinstance(item.payload, Mapping):
         return 0
     try:
@@ -178,12 +194,12 @@ def _withheld(translator: Translator, item: LabelledItem) -> int:
 
 
 class OwnModel:
-    """A fitted estimator that a function in a file of the user's returned.
+    """A predictor: a fitted estimator from a Python file of the user.
 
-    `target` is `FILE.py:FUNCTION`. The function takes no argument. Its result has a
-    method `predict`, which takes a list of items, here of one, and returns as many
-    classes, or numbers if `numeric`. An item is an image's bytes, a text, or a dict of
-    a record's columns.
+    `target` is `FILE.py:FUNCTION`. The function takes no argument, and returns an
+    estimator with a method `predict`. This method takes a list of items, here of one,
+    and returns as many classes, or numbers if `numeric`. An item is an image's bytes, a
+    text, or a dict of a record's columns.
     """
 
     features = None
@@ -219,7 +235,10 @@ class OwnModel:
 
 
 def split_target(target: str) -> tuple[Path, str]:
-    """Split `FILE.py:FUNCTION`; raise BadInput for another form or a missing file."""
+    """Return the path and the function of a target `FILE.py:FUNCTION`.
+
+    BadInput if the target has another form, or the file is missing.
+    """
     place, _, name = target.rpartition(":")
     file = Path(place)
     if not place or not name.isidentifier():
@@ -233,7 +252,7 @@ def split_target(target: str) -> tuple[Path, str]:
 
 
 def _call(target: str) -> Any:
-    """Run a Python file, call a function that it defines, and return the result.
+    """Run a Python file, and return the result of the function that `target` names.
 
     The file can import modules from its own folder, as a script can.
     """

@@ -7,7 +7,10 @@ from ..schema.facts import Task
 
 
 class Result(msgspec.Struct, kw_only=True):
-    """One predictor's metrics on all items; fields of the other task are unset."""
+    """One predictor's metrics on all items.
+
+    Fields that are only for the other kind of answers are unset.
+    """
 
     name: str
     # Quality by the index's own measure; None if the answers lack the scores that it
@@ -45,14 +48,14 @@ class Result(msgspec.Struct, kw_only=True):
 
 
 class Bought(msgspec.Struct):
-    """A feature set, and the share of answers that it gave."""
+    """A feature set, and the share of answers that used it."""
 
     features: tuple[str, ...]
     share: float
 
 
 class BudgetResult(Result, kw_only=True):
-    """The result of the index within one budget."""
+    """The metrics of the index within one budget."""
 
     # The budget in milliseconds, or in the index's unit if that is not time
     budget_ms: float | UnsetType = UNSET
@@ -85,9 +88,10 @@ class BudgetResult(Result, kw_only=True):
 
 
 class BaselineResult(Result, kw_only=True):
-    """The result of a predictor that knows no budget.
+    """The metrics of a predictor that knows no budget.
 
-    For each budget, only answers inside this budget count.
+    `inside` and similar fields tell, for each budget, how the predictor would do if
+    only answers inside this budget counted.
     """
 
     # Features computed for every item; None if they differ or are unknown
@@ -102,9 +106,10 @@ class BaselineResult(Result, kw_only=True):
 
 
 class Pair(msgspec.Struct):
-    """The items of one class with the same wrong answer, or without an answer.
+    """The items of one class that got the same wrong answer, or no answer.
 
-    `share` is their share of the items of this class.
+    `share` is their number divided by the number of items of this class. `answer` is
+    None for items without an answer.
     """
 
     label: str
@@ -114,7 +119,7 @@ class Pair(msgspec.Struct):
 
 
 class Confusion(msgspec.Struct):
-    """Counts of each answer for the items of each class, within one budget."""
+    """How often each class was answered for items of each class, within one budget."""
 
     amount: float
     labels: list[str]  # Classes of the items, one per row of the matrix
@@ -125,7 +130,7 @@ class Confusion(msgspec.Struct):
 
 
 class Evaluation(msgspec.Struct, kw_only=True):
-    """One run of `polydom evaluate`."""
+    """The results of one run of `polydom evaluate`."""
 
     # `index` and `version`: path and version of the index
     index: str

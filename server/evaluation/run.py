@@ -1,4 +1,4 @@
-"""One run of `polydom evaluate`: an index, labelled items, and the results."""
+"""One run of `polydom evaluate`: compare predictors on labelled items."""
 
 import time
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ SHOWN = 5  # number of names in a remark
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server that answers instead of this process, and the model's name there."""
+    """A server that answers in place of this process, and its model's name."""
 
     url: str
     model: str | None = None
@@ -46,10 +46,10 @@ class Server:
 
 @dataclass
 class EvaluationRun:
-    """One comparison, with the options of `polydom evaluate`.
+    """One comparison of predictors; fields are options of `polydom evaluate`.
 
-    Use it as a context, which closes the connection to a server. The budgets `amounts`
-    ascend; they are in milliseconds, or in the index's unit.
+    Use the run in a `with` statement, which closes the connection to a server. The
+    budgets `amounts` ascend; they are in milliseconds, or in the index's unit.
     """
 
     index: Path
@@ -128,17 +128,17 @@ class EvaluationRun:
         ]
 
     def _served(self) -> list[Predictor]:
-        """Connect to the server, and return one predictor for each budget."""
+        """Connect to the server. Return one predictor for each budget."""
         assert self.server is not None
         self._client = Client(self.server.url, token=self.server.token)
         self._client.wait_ready(READY_S)
         return [ServedIndex(self._client, terms) for terms in self._terms()]
 
     def carry_out(self) -> None:
-        """Run the comparison; after an interruption its finished trials remain.
+        """Run the comparison. If it is interrupted, the finished trials remain.
 
-        Numeric libraries are held to one thread, as in a server: more threads are no
-        faster for one item, and go on spinning while the next predictor is timed.
+        Numeric libraries use one thread, as in a server: more threads are no faster for
+        one item, and go on spinning while the next predictor is timed.
         """
         if self.against:
             time.sleep(SPIN_S)
@@ -150,7 +150,10 @@ class EvaluationRun:
                 self.comparison.run(on_progress)
 
     def results(self, chosen: float) -> Evaluation:
-        """Compute the results of finished trials, with the confusion at `chosen`."""
+        """Return the results of all finished trials.
+
+        The confusion is that of the budget `chosen`.
+        """
         comparison, amounts = self.comparison, self.amounts
         if not comparison.trials:
             raise BadInput("nothing was asked, so there are no results")
@@ -189,7 +192,7 @@ class EvaluationRun:
         return ClassMetrics(*common, package.labels, package.measure, costs)
 
     def remarks(self) -> list[str]:
-        """Return remarks on items left out, and on labels unknown to the index."""
+        """Return remarks on unusable items, and on labels unknown to the index."""
         labelled = self.labelled
         remarks = list(labelled.remarks)
         if labelled.unreadable:
@@ -212,7 +215,10 @@ class EvaluationRun:
         return remarks
 
     def remarks_on(self, found: Evaluation) -> list[str]:
-        """Return remarks on reduced budgets, errors, and another index served."""
+        """Return remarks on results: reduced budgets, errors, a different index.
+
+        The index is different if the server answered with another version of it.
+        """
         remarks = []
         for own in found.budgets:
             if isinstance(own.given_ms, float):

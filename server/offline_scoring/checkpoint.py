@@ -1,4 +1,4 @@
-"""The checkpoint file of a folder of parts: the plan and the result of each part."""
+"""The checkpoint file of a run in parts: the plan and the result of each part."""
 
 import json
 import os
@@ -90,15 +90,15 @@ class Checkpoint:
         self._lock.release()
 
     def begin(self, part: int, plan: BatchPlan) -> None:
-        """Write to disk that a part is begun with a plan."""
+        """Record on disk that a worker begins to score a part with this plan."""
         self._add(_Line(part, plan))
 
     def end(self, scored: PartScored) -> None:
-        """Write to disk that a part is finished, with its result."""
+        """Record on disk that a part is finished, with its result."""
         self._add(_Line(scored.number, scored=scored))
 
     def remove_unfinished(self) -> None:
-        """Remove unfinished files of processes that were killed while scoring."""
+        """Delete files that killed processes left behind while they scored a part."""
         for left in self._path.parent.glob(f"{UNFINISHED}*"):
             left.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""One run of `polydom score`: items are scored into one file under one budget."""
+"""One run of `polydom score`: answers to all items go into one file."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,10 @@ from .score_items import score_items
 
 @dataclass
 class FileRun:
-    """A run that scores items into one file, with the options of `polydom score`."""
+    """A run that scores all items into one file.
+
+    The fields are the options of `polydom score`.
+    """
 
     index: Path
     items: Path
@@ -62,10 +65,10 @@ class FileRun:
     def carry_out(
         self, amount: float, workers: int, stops: bool, on_progress: OnProgress
     ) -> int:
-        """Score the remaining items within a budget; return the number of errors.
+        """Score the remaining items within a budget. Return the number of errors.
 
         If `stops`, an item that cannot be answered raises BadInput; the rows before it
-        stay for a resumed run.
+        stay, so that the run can be resumed.
         """
         errors = 0
         with PartialOutput(

@@ -1,4 +1,7 @@
-"""The total budget of a folder of parts; the rest sets the price of the next part."""
+"""The total budget of a run in parts.
+
+After each part, the unspent rest sets the price of the next part.
+"""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -31,11 +34,11 @@ PARTS = 512
 
 
 class ShapeSample:
-    """Shapes of the first items of some parts, evenly spread over all parts.
+    """Sizes and missing features of sampled items, from parts spread over all parts.
 
-    A part that was not sampled is represented by the sampled part before it. `lacking`
-    has the columns that the index knows and no sampled item has. BadInput if no sampled
-    item is valid.
+    Only the first items of a sampled part are read. A part that was not sampled is
+    represented by the sampled part before it. `lacking` has the columns that the index
+    knows and no sampled item has. BadInput if no sampled item is valid.
     """
 
     def __init__(self, parts: Sequence[Part], package: Package, pair: bool) -> None:
@@ -57,12 +60,15 @@ class ShapeSample:
         self.lacking = self._columns.named(self._always_empty)
 
     def representative(self, number: int) -> int:
-        """Return the number of the sampled part that stands for part `number`."""
+        """Return the number of the sampled part that represents part `number`."""
         place = bisect_right(self._numbers, number) - 1
         return self._numbers[max(place, 0)]
 
     def of(self, number: int) -> list[Shape]:
-        """Return sampled shapes that stand for the items of a part."""
+        """Return the shapes of a few sampled items that represent all items of a part.
+
+        `number` is the number of the part.
+        """
         return self._shapes[self.representative(number)]
 
     def _read(self, part: Part, count: int) -> list[Shape]:
@@ -79,7 +85,10 @@ class ShapeSample:
         return shapes
 
     def _withheld(self, payload: object) -> int:
-        """Return a mask of the features that an item lacks; note its empty columns."""
+        """Return a mask of the features that an item lacks.
+
+        Remember which columns are always empty.
+        """
         if not isinstance(payload, Mapping):
             return 0
         empty = self._columns.empty_in(payload)
@@ -88,26 +97,29 @@ class ShapeSample:
 
 
 class PartTiming:
-    """Measured costs of parts, relative to the predicted costs of their plans."""
+    """Measured costs of finished parts, compared with their predicted costs."""
 
     def __init__(self) -> None:
         self._predicted = self._plans = self._beside = self._items = 0.0
 
     @property
     def ratio(self) -> float:
-        """Measured over predicted cost of plans; predictions are high quantiles."""
+        """Measured cost of plans divided by predicted cost.
+
+        Predictions are high quantiles.
+        """
         return self._plans / self._predicted if self._predicted else 1.0
 
     @property
     def overhead(self) -> float:
-        """Measured cost per item in addition to its plan."""
+        """Mean measured cost of an item beyond its plan, such as reading."""
         return self._beside / self._items if self._items else 0.0
 
     def add(self, scored: PartScored, predicted: float) -> None:
-        """Update the estimates by a part; `predicted` is the cost of its plans.
+        """Update the estimates by a finished part.
 
-        The first part of a process is ignored, because it includes imports and
-        compilation.
+        `predicted` is the predicted cost of the part's plans. The first part of a
+        process is ignored, because its time includes imports and compilation.
         """
         if scored.is_first:
             return
@@ -118,17 +130,17 @@ class PartTiming:
 
 
 class _Begun(NamedTuple):
-    """A part that a worker is scoring: its number of items and predicted cost."""
+    """A part that a worker is scoring: number of items, and their predicted cost."""
 
     items: int
     predicted: float
 
 
 class FolderBudget:
-    """The budget of a folder: what parts have spent, and the price of the next part.
+    """The budget of a run in parts. It counts costs, and finds the next part's price.
 
-    `total` limits the cost of all parts, in processor seconds of the index's machine or
-    in the index's unit.
+    `total` limits the cost of all parts, in processor seconds of the machine that
+    measured the index, or in the index's unit.
     """
 
     def __init__(
@@ -150,7 +162,7 @@ class FolderBudget:
             self._to_come[sample.representative(part.number)] += part.count
 
     def find(self) -> BatchPlan:
-        """Find the price for all items to come from the rest of the total."""
+        """Return a plan by which all items still to come cost the rest of the total."""
         counts: defaultdict[Shape, float] = defaultdict(float)
         for number, count in self._to_come.items():
             own = self._sample.of(number)
@@ -162,17 +174,17 @@ class FolderBudget:
         return self._finder.find([*counts], weights, left)
 
     def begin(self, part: Part, plan: BatchPlan) -> None:
-        """Note that a worker begins to score a part with a plan."""
+        """Record that a worker begins to score a part with a plan."""
         self._to_come[self._sample.representative(part.number)] -= part.count
         cost = self._finder.mean_cost(plan, self._sample.of(part.number))
         self._under_way[part.number] = _Begun(part.count, part.count * cost)
 
     def end(self, scored: PartScored) -> None:
-        """Add the cost of a finished part, and update the timing."""
+        """Charge the cost of a finished part, and update the timing."""
         self._charge(scored, self._under_way.pop(scored.number).predicted)
 
     def skip(self, part: Part, scored: PartScored) -> None:
-        """Add the cost of a part that an earlier run finished."""
+        """Charge the cost of a part that an earlier run finished."""
         self._to_come[self._sample.representative(part.number)] -= part.count
         self._charge(scored, scored.planned)
 

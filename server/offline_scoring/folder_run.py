@@ -30,9 +30,9 @@ CURE = "use fewer workers; parts that are done stay for `--resume`"
 
 @dataclass
 class FolderRun:
-    """A run that scores items in parts, with the options of `polydom score-parts`.
+    """A run that scores items in parts; fields are options of `polydom score-parts`.
 
-    `scored` has the results of finished parts, in the order of their ends.
+    `scored` has the results of finished parts, in the order in which they finished.
     """
 
     index: Path
@@ -58,7 +58,7 @@ class FolderRun:
 
     @property
     def count(self) -> int:
-        """Number of all items."""
+        """The number of items in all parts together."""
         return sum(part.count for part in self.parts)
 
     @cached_property
@@ -66,11 +66,14 @@ class FolderRun:
         return ShapeSample(self.parts, self._package, self._loaded.pairs)
 
     def foresee(self, total: float) -> BatchPlan:
-        """Return the plan for a total budget, from a sample of the items."""
+        """Return the plan that a total budget allows, by a sample of the items."""
         return FolderBudget(self._finder, self._sample, self.parts, total).find()
 
     def remarks(self) -> list[str]:
-        """Return a remark that names the index's columns that no item has, if any."""
+        """Return a remark that names the columns of the index that are missing.
+
+        A column is missing if no sampled item has it. Returns [] if none is missing.
+        """
         lacking = self._sample.lacking
         if not lacking:
             return []
@@ -91,10 +94,10 @@ class FolderRun:
     ) -> None:
         """Score all unfinished parts into a folder.
 
-        The file of a part appears when the part is whole. `total` is the cost of all
-        parts at most, including parts of earlier runs. If `stops`, an item that cannot
-        be answered ends the run with BadInput. WorkerLost if workers are lost again and
-        again.
+        The file of a part appears when the part is complete. `total` limits the cost of
+        all parts, including parts of earlier runs. If `stops`, an item that cannot be
+        answered ends the run with BadInput. WorkerLost if worker processes are killed
+        again and again.
         """
         refuse_among(folder, self.items)
         import_parquet(folder)  # raises BadInput if Arrow is missing
@@ -131,7 +134,10 @@ class FolderRun:
     def _skip_done(
         self, folder: Path, checkpoint: Checkpoint, budget: FolderBudget
     ) -> list[Part]:
-        """Charge finished parts to the budget, and return all other parts."""
+        """Charge finished parts to the budget.
+
+        Return the parts that are not finished.
+        """
         left, doubtful = [], []
         for part in self.parts:
             path, scored = folder / part.name, checkpoint.scored.get(part.number)
@@ -159,7 +165,10 @@ class FolderRun:
         checkpoint: Checkpoint,
         budget: FolderBudget,
     ) -> Iterator[tuple[PartJob, Part, BatchPlan]]:
-        """Yield each part with its plan when a worker is free; reuse earlier plans."""
+        """Yield each part with its plan when a worker is free.
+
+        A part that an earlier run began keeps its plan.
+        """
         # random order: if parts came by size, the last few could not correct the
         # spending
         for part in random.Random(0).sample(parts, len(parts)):

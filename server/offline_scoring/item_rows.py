@@ -1,4 +1,4 @@
-"""The items in files, read for an index: folders, tables and JSON Lines."""
+"""Read the items in folders, tables and JSON Lines, for an index."""
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ TRUTHS: Mapping[str, Value] = {"false": False, "true": True}
 
 
 class Row(NamedTuple):
-    """One item of a source: a table's row, a JSON line, or a folder's file."""
+    """One item: a row of a table, a line of JSON Lines, or a file of a folder."""
 
     name: str  # Number of the row, from 0, or path of the file in its folder
     # The item, with only the columns that the index knows; an error if it is unreadable
@@ -70,9 +70,9 @@ def read_items(
 ) -> Rows:
     """Read a folder, or a `.jsonl`, `.csv` or `.parquet` file, row by row.
 
-    Only columns that the index knows are read from a table. `separator` is of a CSV
-    file, `encoding` of a CSV or JSON Lines file, or of text files; both are detected if
-    None. BadInput if nothing is of the index's kind.
+    Only columns that the index knows are read from a table. `separator` is the
+    separator of a CSV file, `encoding` the encoding of a CSV or JSON Lines file, or of
+    text files; both are detected if None. BadInput if no item is of the index's kind.
     """
     if not is_folder(path):
         return read_rows(path, package, separator, encoding)
@@ -86,12 +86,18 @@ def read_items(
 
 
 def is_folder(path: Path) -> bool:
-    """Return True if each file in `path` is an item; `x.parquet` is one table."""
+    """Return True if `path` is a folder in which each file is an item.
+
+    A folder `x.parquet` is one table, so the result is False.
+    """
     return path.is_dir() and path.suffix.lower() != PARQUET
 
 
 def files_in(folder: Path, kind: Kind, encoding: str | None = None) -> FoundFiles:
-    """Return a folder's files that are items of a kind; raise BadInput if none are."""
+    """Return the files in a folder that are items of a kind.
+
+    BadInput if there is none.
+    """
     found = find_files(folder, kind, encoded=encoding is not None)
     if not found.files:
         left_out = "".join(f"; {remark}" for remark in found.remarks())
@@ -112,9 +118,9 @@ def read_rows(
 ) -> Rows:
     """Read a `.jsonl`, `.csv` or `.parquet` file, row by row.
 
-    The items do not get the column `label`. With `whole`, the columns of records that
-    the index does not know are read, too. BadInput, beside the errors of `read_items`,
-    if the label column is missing, or the index reads it.
+    Items do not contain the column `label`. With `whole`, columns of records that the
+    index does not know are also read. Raises the errors of `read_items`, and BadInput
+    if the label column is missing, or if the index itself reads that column.
     """
     ending = path.suffix.lower()
     if not path.exists():
@@ -134,7 +140,7 @@ def read_rows(
 
 
 class ItemColumns(NamedTuple):
-    """The choice of columns of an Arrow table that hold its items."""
+    """Which columns of an Arrow table hold its items."""
 
     kind: Kind
     # Column of the items; None for the usual column, or if each row is a record
@@ -144,7 +150,10 @@ class ItemColumns(NamedTuple):
     beside: tuple[str, ...] = ()  # Columns that are not part of records
 
     def among(self, names: Sequence[str]) -> list[str]:
-        """Return the columns of a table to read; BadInput if it has none of them."""
+        """Return the columns of a table to read.
+
+        `names` are all its columns; BadInput if none is needed.
+        """
         if self.kind == "record" and self.column is None:
             known = self.known or [name for name in names if name not in self.beside]
             wanted = [name for name in names if name in known]
@@ -160,7 +169,7 @@ class ItemColumns(NamedTuple):
         return [name]
 
     def items(self, batch: Any) -> Iterator[ScorableItem]:
-        """Yield the items of an Arrow batch or table; errors as in `among`."""
+        """Yield the items of an Arrow batch or table. Raises the errors of `among`."""
         wanted = self.among(batch.schema.names)
         if self.kind == "record" and self.column is None:
             yield from batch.select(wanted).to_pylist()
@@ -170,7 +179,7 @@ class ItemColumns(NamedTuple):
 
 
 def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableItem:
-    """Read a file as an item of a kind; return the error if it is unreadable."""
+    """Read a file as an item of a kind. If the file is unreadable, return the error."""
     try:
         content: ScorableItem = decode_content(path.read_bytes(), kind, encoding)
         return content
@@ -186,8 +195,8 @@ def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableIt
 def decode_content(data: bytes, kind: Kind, encoding: str | None = None) -> Any:
     """Return the payload of an item of a kind from a file's bytes.
 
-    `encoding` is that of texts; None to detect it. Raises UnicodeDecodeError if the
-    bytes are not text, and the errors of `decode_record`.
+    `encoding` is the encoding of texts; it is detected if None. Raises
+    UnicodeDecodeError if the bytes are not text, and the errors of `decode_record`.
     """
     if kind == "image":
         return data
@@ -195,17 +204,23 @@ def decode_content(data: bytes, kind: Kind, encoding: str | None = None) -> Any:
 
 
 def text_in(cell: object) -> ScorableItem:
-    """Return the text in a cell, or an error if the cell has none."""
+    """Return the text in a table's cell. If the cell has no text, return an error."""
     return cell if isinstance(cell, str) else BadItem("the row holds no 'text'")
 
 
 def record_in(cell: object) -> ScorableItem:
-    """Return the record in a cell, or an error if the cell has none."""
+    """Return the record in a table's cell.
+
+    If the cell has no record, return an error.
+    """
     return cell if isinstance(cell, Mapping) else BadItem("the row holds no record")
 
 
 def image_in(cell: object) -> ScorableItem:
-    """Return the image in a cell, as bytes or base64, or an error if it has none."""
+    """Return the image in a table's cell, which is bytes or base64.
+
+    If the cell has no image, return an error.
+    """
     if isinstance(cell, Mapping):  # the form of cells in data sets of Hugging Face
         cell = cell.get("bytes")
     if isinstance(cell, str):
@@ -215,12 +230,12 @@ def image_in(cell: object) -> ScorableItem:
 
 
 def rows_of(lines: Iterable[Line], package: Package) -> Iterator[Row]:
-    """Yield one row for each of some JSON Lines."""
+    """Yield one `Row` for each line of JSON Lines."""
     return _Reader(package, None, whole=False).rows(line.row for line in lines)
 
 
 class _Reader:
-    """Makes `Row` objects from mappings of columns, and notes unknown columns."""
+    """Makes `Row` objects from rows of a file, and records unknown columns."""
 
     def __init__(self, package: Package, label: str | None, whole: bool) -> None:
         self.item_kind = package.kind
@@ -243,7 +258,7 @@ class _Reader:
 
     @property
     def wanted(self) -> frozenset[str]:
-        """Names of the columns that may be read, with the label column."""
+        """The names of the columns that may be read, including the label column."""
         own = [] if self._label is None else [self._label]
         return self._readable.union(own)
 
@@ -254,15 +269,18 @@ class _Reader:
         return frozenset(["text"] if self.item_kind == "text" else IMAGE_COLUMNS)
 
     def empty_words(self, name: str) -> tuple[str, ...]:
-        """Return the words that meant "empty" in a column at the build."""
+        """Return the words that meant "empty" in a column when the index was built."""
         return tuple(self._facts[name].empty_words) if name in self._facts else ()
 
     def decimal(self, name: str) -> Decimal | None:
-        """Return the decimal mark that a column's numbers had at the build."""
+        """Return the decimal mark that a column had when the index was built."""
         return self._facts[name].decimal if name in self._facts else None
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
-        """Return the columns of a table to read; BadInput if one is missing."""
+        """Return the columns of a table to read.
+
+        BadInput if a needed column is missing.
+        """
         self.names = tuple(names)
         own = [] if self._label is None else [self._label]
         if own and self._label not in names:
@@ -281,7 +299,7 @@ class _Reader:
         return own + (others if self._whole else wanted)
 
     def remarks(self) -> list[str]:
-        """Return remarks on unknown columns, and on known columns never found."""
+        """Return remarks on unknown columns, and on known columns not found."""
         remarks = []
         if self._left_out:
             shown = ", ".join(list(self._left_out)[:SHOWN])
@@ -298,7 +316,7 @@ class _Reader:
                 self._left_out[name[:80]] = None
 
     def rows(self, rows: Iterable[Any]) -> Iterator[Row]:
-        """Split mappings into items and labels; an error becomes a row, too."""
+        """Yield a `Row` for each mapping or error, with the number from 0 as name."""
         for number, row in enumerate(rows):
             if isinstance(row, BadItem):
                 yield Row(str(number), row)
@@ -326,7 +344,11 @@ class _Reader:
         return image_in(row.get("image") or row.get("image_base64"))
 
     def kind(self, name: str) -> str:
-        """Return how to read a column: "number", "word", "raw" for text, or "any"."""
+        """Return how to read a column's cells: "number", "word", "raw" or "any".
+
+        "word" is trimmed text, "raw" unchanged text, and "any" a number if possible,
+        else text.
+        """
         if name == self._label:
             return "number" if self._numeric else "raw"
         if self.item_kind != "record":
@@ -337,7 +359,7 @@ class _Reader:
 
 
 class TextCells:
-    """Reads blocks of a table's cells as the kinds of values that the index needs."""
+    """Converts cells of a table to the values that the index needs."""
 
     def __init__(self, reader: _Reader, table: Table) -> None:
         self._reader = reader
@@ -345,7 +367,10 @@ class TextCells:
         self._decimals: dict[str, Decimal] = {}
 
     def read(self, name: str, cells: Any) -> Sequence[Value]:
-        """Read cells of one column; a cell that is not a number stays a string."""
+        """Return the values of one column's cells.
+
+        A cell that is not a number stays a string.
+        """
         from polydom.features.tables import column_kinds as kinds
 
         kind = self._reader.kind(name)
@@ -379,7 +404,10 @@ class TextCells:
     def _number(
         self, cell: str | None, missing: Sequence[str], decimal: Decimal | None
     ) -> Value:
-        """Read one cell of a number column in which some cell is not a number."""
+        """Return the number in a cell, or None if the cell is empty.
+
+        If the cell has no number, its text is returned.
+        """
         if cell is None or is_empty(cell, missing):
             return None
         if decimal == ",":
@@ -400,7 +428,7 @@ def _number_or_text(cell: str | None) -> Value:
 
 
 def require(names: Sequence[str], name: str) -> None:
-    """Raise BadInput unless exactly one column has this name."""
+    """Raise BadInput unless exactly one of the columns `names` is called `name`."""
     count = names.count(name)
     if count == 0:
         raise BadInput(f"no column {name!r}; {hint(name, names)}")

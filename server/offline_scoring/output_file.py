@@ -1,4 +1,4 @@
-"""An output file of answers that appears only when complete, and can be resumed."""
+"""An output file that appears only when all answers are written, and can be resumed."""
 
 import csv
 import itertools
@@ -37,10 +37,11 @@ Columns = tuple[str, ...]
 
 
 class WriteLock:
-    """The right of one process to write a file or folder, `output`.
+    """A lock that lets one process at a time write the file or folder `output`.
 
-    The file at `path` is locked, and removed when the lock is released. If the process
-    ends, the system releases the lock. Raises BadInput if another process has the lock.
+    The lock file at `path` is removed when the lock is released. If the process ends,
+    the operating system releases the lock. Raises BadInput if another process has the
+    lock.
     """
 
     def __init__(self, path: Path, output: Path) -> None:
@@ -53,11 +54,11 @@ class WriteLock:
                 raise BadInput(f"{output}: another run is writing there") from error
 
     def release(self) -> None:
-        """Remove the file, then unlock it.
+        """Remove the lock file, then unlock it.
 
         A process that opened the file before its removal locks a file without a name,
-        notices that, and opens a new one. On Windows no open file can be removed; the
-        lock's own release removes it.
+        notices that, and opens a new one. On Windows no open file can be removed; there
+        `FileLock` removes it.
         """
         with suppress(OSError):
             self._path.unlink()
@@ -65,11 +66,11 @@ class WriteLock:
 
 
 def refuse_answers(output: Path, read: Iterable[Path]) -> None:
-    """Check the place of the output before anything is computed.
+    """Raise BadInput if answers must not be written to `output`.
 
-    A file of earlier answers may be replaced. BadInput if the ending is not `.parquet`,
-    `.jsonl` or `.csv`, the file is one of a table that is `read`, or `refuse_output`
-    refuses it.
+    A file of earlier answers may be replaced. It is an error if the ending is not
+    `.parquet`, `.jsonl` or `.csv`, if the file is part of a table in `read`, or if
+    `refuse_output` refuses it.
     """
     if output.suffix.lower() not in OUTPUTS:
         raise BadInput(f"{output}: one of {', '.join(OUTPUTS)} is needed")
@@ -80,7 +81,7 @@ def refuse_answers(output: Path, read: Iterable[Path]) -> None:
 
 
 def refuse_among(output: Path, items: Path) -> None:
-    """Raise BadInput if the output is the items' file, or one of the items' table."""
+    """Raise BadInput if the output is the items' file, or in their table's folder."""
     place, own = output.resolve(), items.resolve()
     is_table = items.is_dir() and not is_folder(items)
     if place == own or (is_table and place.is_relative_to(own)):
@@ -98,14 +99,15 @@ def _are_answers(path: Path) -> bool:
 
 
 class PartialOutput:
-    """The `.partial` file with the finished rows of an output.
+    """The `.partial` file, which holds the finished rows until an output is complete.
 
     The first line describes the run by `facts`. Every other line has one row and its
     checksum. A last line that was cut off is ignored. From the first damaged line on,
-    all rows are scored again. `done` is the number of rows that an earlier run left.
+    all rows are scored again. `done` is the number of intact rows that an earlier run
+    left.
 
-    BadInput if the file has rows and `resume` is false, the rows belong to a run with
-    other facts, or another process writes the file.
+    BadInput if the file has rows and `resume` is False, if the rows belong to a run
+    with other facts, or if another process writes the file.
     """
 
     def __init__(
@@ -137,7 +139,10 @@ class PartialOutput:
         self._rows = self.done
 
     def _seek_end(self, head: bytes, resume: bool) -> None:
-        """Count the intact rows, and seek to their end; without any, write `head`."""
+        """Count the intact rows, and go to the end of the last one.
+
+        If there is none, write `head`.
+        """
         found = self._file.readline()
         if found and not _is_head(found, head):
             raise BadInput(
@@ -190,7 +195,7 @@ class PartialOutput:
             self._lock.release()
 
     def add(self, row: Scored) -> None:
-        """Write a row."""
+        """Write a row; BadInput if the file cannot be written."""
         try:
             self._file.write(_sealed(_encode(self._cells(row))))
         except OSError as error:
@@ -198,9 +203,9 @@ class PartialOutput:
         self._rows += 1
 
     def flush(self) -> None:
-        """Flush all rows to the system, so that they outlive this process.
+        """Hand all rows to the operating system; they survive this process.
 
-        Errors as in `add`.
+        Raises the errors of `add`.
         """
         with naming(self.path):
             self._file.flush()
@@ -221,9 +226,9 @@ class PartialOutput:
             _write_parquet(rows, path, self._columns)
 
     def finish(self) -> None:
-        """Write the complete output under its name, and remove the rows' file.
+        """Write the complete output under its name; remove the `.partial` file.
 
-        Errors as in `add`.
+        Raises the errors of `add`.
         """
         with naming(self.path):
             self._file.close()
@@ -247,7 +252,7 @@ _decode = msgspec.json.Decoder(Scored).decode
 
 
 def _is_head(line: bytes, head: bytes) -> bool:
-    """Return True if a first line describes a run, or is a part of `head`."""
+    """Return True if a line describes a run, or is the beginning of `head`."""
     if head.startswith(line):
         return True
     try:
@@ -258,7 +263,10 @@ def _is_head(line: bytes, head: bytes) -> bool:
 
 
 def _sealed(row: bytes) -> bytes:
-    """Return a line with a row and its checksum; the row's JSON contains no tab."""
+    """Return a line of the row and its checksum, separated by a tab.
+
+    The row's JSON has no tab.
+    """
     return b"%b\t%08x\n" % (row, crc32(row))
 
 

@@ -1,4 +1,4 @@
-"""One row of scoring output: an item's answer, and its columns for Arrow."""
+"""One row of scoring output: the answer to an item, and its columns for Arrow."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -79,13 +79,16 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
 
 
 def columns_of(numeric: bool) -> tuple[str, ...]:
-    """Return the names of the output's columns; they depend on the kind of answers."""
+    """Return the names of the output's columns, for numeric answers or for classes."""
     unused = _OF_CLASSES if numeric else _OF_NUMBERS
     return tuple(field for field in Scored.__struct_fields__ if field not in unused)
 
 
 def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise BadInput if answers have a column to keep, too, or if it is given twice."""
+    """Raise BadInput if a column cannot be kept beside the answers.
+
+    The answers have a column of the same name, or `keep` has the name twice.
+    """
     for name in keep:
         if name in columns:
             raise BadInput(
@@ -96,7 +99,7 @@ def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def row_of(translator: Translator, result: Result) -> Scored:
-    """Return the output row of a result; its `item` is the item's number."""
+    """Return the output row for a result. Its field `item` is the item's number."""
     if isinstance(result, Failed):
         return Scored(result.number, error=str(result.error))
     outcome, gaps = result.outcome, result.item.gaps or Gaps()
@@ -123,7 +126,7 @@ def row_of(translator: Translator, result: Result) -> Scored:
 
 
 def as_item(translator: Translator, item: ScorableItem) -> Item | PolydomError:
-    """Read an item; return the error if the item is invalid."""
+    """Read an item. If the item is invalid, return the error instead of raising it."""
     if isinstance(item, PolydomError):
         return item
     try:
@@ -138,7 +141,7 @@ def spark_type(column: str) -> str:
 
 
 def arrow_schema(columns: Sequence[str]) -> Any:
-    """Return the Arrow schema of some output columns."""
+    """Return the Arrow schema of output columns, given by name."""
     import pyarrow as pa
 
     types = {
@@ -154,7 +157,10 @@ def arrow_schema(columns: Sequence[str]) -> Any:
 def arrow_batch(
     rows: Sequence[Scored], columns: Sequence[str], **same: str | float | None
 ) -> Any:
-    """Return an Arrow batch of rows; columns named in `same` have a constant value."""
+    """Return an Arrow batch of output rows with the given columns.
+
+    `same` has the values of columns that are equal in all rows.
+    """
     import pyarrow as pa
 
     def cells(name: str) -> list[Any]:

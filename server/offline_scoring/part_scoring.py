@@ -1,4 +1,4 @@
-"""Scoring of one part of a batch by one process, into one file."""
+"""Score one part of a batch into one file, in one process."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ UNFINISHED = "_unfinished-"
 
 
 class PartScored(msgspec.Struct):
-    """The result of scoring a part."""
+    """The counts and costs of one part that was scored."""
 
     # Number of the part; number of its items; number of items without an answer
     number: int
@@ -45,7 +45,7 @@ class PartScored(msgspec.Struct):
 
 
 class PartJob(msgspec.Struct, frozen=True):
-    """The settings that are equal for all parts of a batch."""
+    """The settings that all parts of a batch share."""
 
     file: IndexFile  # File of the index
     folder: str  # Folder for the files with answers
@@ -54,10 +54,10 @@ class PartJob(msgspec.Struct, frozen=True):
 
 
 def score_part(job: PartJob, part: Part, plan: BatchPlan) -> PartScored:
-    """Score a part into its own file, which appears only when complete.
+    """Score a part into its own file, which appears only when it is complete.
 
     The same part and plan give the same answers on any machine. Raises BadInput if an
-    item has no answer and the job must stop there.
+    item has no answer and `job.stops` is True.
     """
     opened = job.file.open()
     with one_thread():
@@ -65,7 +65,7 @@ def score_part(job: PartJob, part: Part, plan: BatchPlan) -> PartScored:
 
 
 def digest_of(path: Path) -> str:
-    """Return a digest of a file's content; empty if the file cannot be read."""
+    """Return the SHA-256 digest of a file, or "" if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -74,7 +74,7 @@ def digest_of(path: Path) -> str:
 
 
 class _PartScoring:
-    """The scoring of one part; it counts this thread's processor time only."""
+    """The scoring of one part. Only the processor time of this thread is measured."""
 
     def __init__(
         self, job: PartJob, part: Part, plan: BatchPlan, opened: WorkerIndex
@@ -125,7 +125,10 @@ class _PartScoring:
             os.fsync(file.fileno())
 
     def _batch(self, rows: Rows) -> Any:
-        """Score items; return an Arrow batch of names, kept columns and answers."""
+        """Score items.
+
+        Return an Arrow batch of the items' names, copied columns and answers.
+        """
         import pyarrow as pa
 
         translator, plan, scored = self._opened.translator, self._plan, self._result

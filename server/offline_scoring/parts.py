@@ -1,4 +1,4 @@
-"""Division of items into parts: groups of files, row groups, or spans of lines."""
+"""Divide items into parts: groups of files, rows of Parquet row groups, or lines."""
 
 import itertools
 import logging
@@ -45,7 +45,7 @@ ROWS = 256  # number of rows held in memory at a time
 
 
 class Rows(NamedTuple):
-    """Some of the items of a part."""
+    """A block of the items of a part, read together."""
 
     # Name of each item: the row's number from 0, or the file's path in the folder
     names: list[str]
@@ -54,7 +54,10 @@ class Rows(NamedTuple):
 
 
 class Part(msgspec.Struct, frozen=True, tag=True):
-    """A part of the items, scored by one process into one file."""
+    """A part of the items.
+
+    One process scores a part, and writes its answers into one file.
+    """
 
     number: int  # Number of the part from 0
     first: int  # Number of items in all earlier parts
@@ -62,27 +65,33 @@ class Part(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def name(self) -> str:
-        """Return the name of the file for the part's answers."""
+        """The name of the output file for the part's answers."""
         return f"part-{self.number:05d}.parquet"
 
     @property
     def is_near(self) -> bool:
-        """Return True if the first items can be read without much before them."""
+        """True if the first items can be read without much data before them."""
         return True
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Yield the items in order, `rows` at a time; raise BadInput if that fails."""
+        """Yield the items in order, in blocks of `rows`.
+
+        Raise BadInput if an item cannot be read.
+        """
         raise NotImplementedError
 
 
 class FilesPart(Part, frozen=True, tag="files"):
-    """A part of some files of a folder; `files` are paths in the folder, in order."""
+    """A part of a folder: some of its files.
+
+    `files` are their paths in the folder, in order.
+    """
 
     folder: str
     files: tuple[str, ...]
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Yield the items, like `Part.read`."""
+        """Yield the items in order, in blocks of `rows`, as `Part.read` does."""
         folder = Path(self.folder)
         for start in range(0, len(self.files), rows):
             names = list(self.files[start : start + rows])
@@ -91,7 +100,10 @@ class FilesPart(Part, frozen=True, tag="files"):
 
 
 class ParquetPart(Part, frozen=True, tag="parquet"):
-    """A part of the rows of a row group, after `skip` rows with `skip_bytes` bytes."""
+    """A part of a Parquet row group: `count` rows after the first `skip` rows.
+
+    The skipped rows have `skip_bytes` bytes.
+    """
 
     path: str
     group: int
@@ -100,11 +112,11 @@ class ParquetPart(Part, frozen=True, tag="parquet"):
 
     @property
     def is_near(self) -> bool:
-        """Return True if the part is near the beginning of its row group."""
+        """True if the part is near the beginning of its row group."""
         return self.skip_bytes <= NEAR_BYTES
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Read the items, as `Part.read`."""
+        """Yield the items in order, in blocks of `rows`, as `Part.read` does."""
         known = KnownColumns(package.features).names
         columns = ItemColumns(package.kind, None, known, tuple(keep))
         path = Path(self.path)
@@ -129,7 +141,11 @@ class LinesPart(Part, frozen=True, tag="lines"):
     length: int
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Yield the items, like `Part.read`; kept columns become text or JSON."""
+        """Yield the items in blocks of `rows`, as `Part.read` does.
+
+        Values of the columns to keep become text: strings stay unchanged, other values
+        become JSON.
+        """
         import pyarrow as pa
 
         span = Span(self.offset, self.length, self.count)
@@ -148,9 +164,9 @@ class LinesPart(Part, frozen=True, tag="lines"):
 def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
     """Divide a folder, a `.parquet` or a `.jsonl` file into parts.
 
-    Equal items give equal parts, of at most `most` items. By default there are 200
-    parts, unless parts would have fewer than 32 or more than 65,536 items. No part has
-    rows of two row groups.
+    The same items give the same parts, of at most `most` items each. By default there
+    are 200 parts, unless parts would have fewer than 32 or more than 65,536 items. No
+    part has rows of two row groups.
     """
     ending = path.suffix.lower()
     if is_folder(path):
@@ -177,7 +193,7 @@ def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
 
 
 def check_columns(path: Path, keep: Sequence[str]) -> None:
-    """Raise BadInput if a column to keep is missing."""
+    """Raise BadInput if a column in `keep` is missing from the file."""
     if keep and is_folder(path):
         raise BadInput("--keep needs the columns of a table; files have none")
     if keep and path.suffix.lower() == PARQUET:
@@ -221,7 +237,7 @@ def _lines_parts(path: Path, most: int | None) -> Iterator[Part]:
 
 
 def _parquet_files(path: Path) -> list[Path]:
-    """Return the Parquet files of a table, except hidden files such as Spark's."""
+    """Return the Parquet files of a table, without hidden files such as Spark's."""
     if path.is_file():
         return [path]
     files = sorted(
@@ -245,7 +261,10 @@ def _opened(path: Path) -> Any:
 
 
 def _cut(batches: Iterator[Any], skip: int, count: int) -> Iterator[tuple[int, Any]]:
-    """Yield rows `skip` to `skip + count` of batches, with the first row's number."""
+    """Yield (n, rows) for the rows `skip` to `skip + count` of all batches.
+
+    n is the number of rows yielded before.
+    """
     done = 0
     for batch in batches:
         own = batch.slice(min(skip, batch.num_rows), count - done)

@@ -111,7 +111,10 @@ def score_items(
 
 
 def answer(budget: BatchBudget, items: Iterable[Numbered]) -> Iterator[Result]:
-    """Yield the answers to numbered items in their order, chunk by chunk."""
+    """Answer numbered items chunk by chunk within a budget.
+
+    Yield the results in order.
+    """
     for chunk in _chunks(items):
         yield from budget.answers(chunk)
 
@@ -119,7 +122,7 @@ def answer(budget: BatchBudget, items: Iterable[Numbered]) -> Iterator[Result]:
 def _answer_by_many(
     budget: BatchBudget, file: IndexFile, workers: int, items: Iterable[Numbered]
 ) -> Iterator[Result]:
-    """Plan chunks in this process, and carry them out in worker processes."""
+    """Choose plans in this process, and carry them out in worker processes."""
     under_way: deque[tuple[list[Numbered], Chunk]] = deque()
 
     def calls() -> Iterator[tuple[IndexFile, list[Assignment]]]:
@@ -138,7 +141,10 @@ def _answer_by_many(
 def _work(
     file: IndexFile, assignments: list[Assignment]
 ) -> tuple[list[Outcome | PolydomError], float]:
-    """Carry out a chunk in a worker; return outcomes, and the seconds it took."""
+    """Carry out a chunk in a worker.
+
+    Return the outcomes, and the seconds that they took.
+    """
     planner = file.open().translator.planner
     began_s = planner.now()
     outcomes = list(try_each(planner, assignments))
@@ -152,7 +158,10 @@ def _chunks(items: Iterable[Numbered]) -> Iterator[list[Numbered]]:
 
 
 def _best_of(top_k: TopK, results: Iterable[Result]) -> Iterator[Result]:
-    """Answer all items, then yield the likeliest; failed items are not listed."""
+    """Answer all items, then yield the likeliest of a class.
+
+    Items that failed are left out.
+    """
     for result in results:
         if isinstance(result, Answered):
             top_k.offer(result)

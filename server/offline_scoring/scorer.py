@@ -115,31 +115,26 @@ class Scorer:
         check_kept(self._keep, self.columns)
 
     def __call__(self, items: Iterable[ScorableItem]) -> list[dict[str, Any]]:
-        """Answer a partition; return a dict with the fields of `Scored` for each item.
+        """Answer a partition. Return a dict with the fields of `Scored` for each item.
 
-        Raises
-        ------
-        BadIndexFile, BadFeature
-            If another file is at the path of the index, or the index cannot answer.
+        Raises BadIndexFile or BadFeature if another file is at the path of the index,
+        or if the index cannot answer.
         """
         return [msgspec.structs.asdict(row) for row in self._score(list(items))]
 
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Answer Arrow batches one by one, for Spark's `mapInArrow`; errors as `table`.
+        """Answer Arrow batches one by one, for Spark's `mapInArrow`.
 
-        Each batch becomes a batch of `schema` with as many rows.
+        Yields a batch of `schema` with as many rows for each batch. Raises the errors
+        of `table`.
         """
         return map(self._batch, batches)
 
     def table(self, table: Any) -> Any:
-        """Answer an Arrow table: for Ray Data's `map_batches`.
+        """Answer an Arrow table, for Ray Data's `map_batches`.
 
-        Raises
-        ------
-        BadInput
-            If a column is missing.
-        BadIndexFile, BadFeature
-            As `__call__`.
+        Returns a table of `schema` with as many rows. Raises BadInput if a column is
+        missing, and the errors of `__call__`.
         """
         import pyarrow as pa
 
@@ -147,9 +142,10 @@ class Scorer:
         return pa.Table.from_batches(scored, self.schema(table.schema))
 
     def frame(self, frame: Any) -> Any:
-        """Answer a pandas DataFrame, for Dask's `map_partitions`; errors as in `table`.
+        """Answer a pandas DataFrame, for Dask's `map_partitions`.
 
-        The result has the DataFrame's index, and the columns to keep unchanged.
+        The result has the DataFrame's index, and the columns to keep unchanged. Raises
+        the errors of `table`.
         """
         import pandas as pd
         import pyarrow as pa
@@ -170,7 +166,7 @@ class Scorer:
         return pd.concat([frame[list(self._keep)], found], axis=1)
 
     def meta(self, frame: Any) -> Any:
-        """Return an empty DataFrame with the columns and types of `frame`'s result."""
+        """Return an empty DataFrame with the columns of the answers to `frame`."""
         return self.frame(getattr(frame, "_meta", frame).iloc[:0])
 
     def schema(self, given: Any = None) -> Any:
@@ -187,7 +183,10 @@ class Scorer:
         return pa.schema([*kept, *arrow_schema(self.columns)])
 
     def ddl(self, given: Any = None) -> str:
-        """Return the answers' schema in Spark's SQL, for a Spark schema `given`."""
+        """Return the schema of the answers in Spark's SQL.
+
+        `given` is the Spark schema of the items.
+        """
         kept = []
         for name in self._keep:
             require([] if given is None else given.fieldNames(), name)
@@ -196,7 +195,7 @@ class Scorer:
         return ", ".join([*kept, *own])
 
     def _batch(self, batch: Any) -> Any:
-        """Answer an Arrow batch; in the result, the columns to keep come first."""
+        """Answer an Arrow batch. In the result, the columns to keep come first."""
         import pyarrow as pa
 
         schema = self.schema(batch.schema)
@@ -211,7 +210,7 @@ class Scorer:
         return arrow_batch(rows, self.columns, price=price, index_version=version)
 
     def _score(self, items: Sequence[ScorableItem]) -> list[Scored]:
-        """Answer items; open the index only if there are any."""
+        """Answer items. If there are none, the index is not opened."""
         if not items:
             return []
         opened = self._file.open()

@@ -1,4 +1,4 @@
-"""An index file that many processes use; each process opens it only once."""
+"""An index file that many processes use. Each process opens the file only once."""
 
 import os
 import socket
@@ -22,9 +22,9 @@ _opening = Lock()  # held while opening, because threads of one worker share the
 class WorkerIndex:
     """An index that is ready to answer in this process.
 
-    The index has the costs of the machine that measured it, the translator those of
-    this machine. `is_fresh` is true until the process has scored a part: the first part
-    imports and compiles, so its time teaches nothing.
+    `index` has the costs of the machine that measured it, `translator` the costs of
+    this machine. `is_fresh` is True until the process scores its first part. The time
+    of that part includes imports and compilation, so it does not count for estimates.
     """
 
     def __init__(self, index: Index, features: Sequence[Path]) -> None:
@@ -38,7 +38,7 @@ class WorkerIndex:
 
 
 class IndexFile(NamedTuple):
-    """The index file that a worker must open, described in a few bytes."""
+    """The path and checksum of an index file; small enough to send to every worker."""
 
     path: str  # Absolute path, the same on all machines
     version: str  # Checksum of the file
@@ -48,15 +48,16 @@ class IndexFile(NamedTuple):
     def of(
         cls, path: str | os.PathLike[str], features: Sequence[Path] = ()
     ) -> tuple[Self, Package]:
-        """Return the description of the index file at a path, and its package."""
+        """Return the `IndexFile` of the file at a path, and the index's package."""
         index, package = load_index(path)
         own = tuple(Path(file).absolute() for file in features)
         return cls(os.path.abspath(path), index.version, own), package
 
     def open(self) -> WorkerIndex:
-        """Return the opened index; a process opens an unchanged file only once.
+        """Return the index, ready to answer in this process.
 
-        Raises BadIndexFile if this machine has a different file at the path.
+        A process opens an unchanged file only once. Raises BadIndexFile if this machine
+        has a different file at the path.
         """
         try:
             found = os.stat(self.path)
