@@ -115,8 +115,9 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         y
             Not used.
         groups
-            (N,) number or name of each row's group, if rows such as those of one
-            patient belong together. The division and the promise respect groups.
+            (N,) number or name of each row's group, if some rows belong together,
+            such as the rows of one patient. The division and the promise respect
+            groups.
 
         Raises
         ------

@@ -175,7 +175,7 @@ class EarlyExit(_Evaluator):
     def answer(self, row: Rows) -> EarlyAnswer:
         """Return the class of one full row, base models used, and scores or bounds.
 
-        The class is the same as by `choose`.
+        The method `choose` returns the same class.
 
         Raises
         ------
@@ -249,7 +249,7 @@ class MarginExit(_Evaluator):
     def answer(self, row: Rows) -> EarlyAnswer:
         """Return the class of one full row, base models used, and scores or bounds.
 
-        The class is the same as by `choose`.
+        The method `choose` returns the same class.
 
         Raises
         ------

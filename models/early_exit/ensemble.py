@@ -125,7 +125,11 @@ class Ensemble:
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:
-        """Return class scores (N, K): the original's `predict_proba`, if it has one."""
+        """Return class scores (N, K), equal to the original's `predict_proba`.
+
+        If the original has no `predict_proba`, class scores follow its
+        `decision_function`.
+        """
         return self.classifier.predict_scores(X)
 
     def predict(self, X: Rows) -> NDArray[Any]:
@@ -295,7 +299,7 @@ class ClassSums:
 
     @property
     def light(self) -> bool:
-        """True if comparing a sum with a threshold costs more than adding a term."""
+        """True if adding a term costs less than comparing a sum with a threshold."""
         return self.terms.light
 
     def base_bias(self) -> Floats:

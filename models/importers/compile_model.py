@@ -29,11 +29,11 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     """Compile a fitted estimator to a model that predicts as the estimator does.
 
     `columns` (d,) are the positions of the estimator's columns in the full row; by
-    default the first d. Sums of a regressor's trees equal those sums of scikit-learn
-    and LightGBM to the bit, and sums of XGBoost up to rounding in float32. Sums of
-    linear terms may differ in the last bits, as BLAS adds in another order. BadModel if
-    the estimator is not fitted or has no compiled form, or if it and the compiled model
-    answer one of a dozen random rows differently.
+    default the first d. Sums of a regressor's trees equal scikit-learn's and LightGBM's
+    to the bit, and XGBoost's up to rounding in float32. Sums of linear terms may differ
+    in the last bits, as BLAS adds in another order. BadModel if the estimator is not
+    fitted or has no compiled form, or if the compiled model answers one of a dozen
+    random rows differently.
     """
     transformers, last = _split(estimator)
     name = _find(last)

@@ -253,9 +253,9 @@ def _numbers(text: str) -> NDArray[np.float64]:
 
 
 def _as_compared(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Move thresholds near 0, as LightGBM does when it compares.
+    """Move thresholds near 0 so that comparisons agree with LightGBM's.
 
-    Then values within `ZERO_LIMIT` of 0 go to the same child as 0.
+    Inputs within `ZERO_LIMIT` of 0 then go to the same child as 0.
     """
     below = np.nextafter(-ZERO_LIMIT, -np.inf)
     where_zero_goes = np.where(thresholds >= 0, ZERO_LIMIT, below)

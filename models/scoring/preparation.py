@@ -207,7 +207,7 @@ def plain(columns: NDArray[Any]) -> Preparation:
 
 
 def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
-    """Return the given preparation, by default of the first `width` columns.
+    """Return `preparation`, by default a preparation of the first `width` columns.
 
     BadModel if the preparation has another number of inputs than `width`.
     """

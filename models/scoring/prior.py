@@ -48,7 +48,7 @@ class Prior:
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """Positions of the inputs: an empty array."""
+        """Positions of the inputs: none, as the model reads no column."""
         return np.empty(0, np.int32)
 
     def choose(self, row: Rows) -> int:
@@ -105,7 +105,7 @@ class Mean:
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """Positions of the inputs: an empty array."""
+        """Positions of the inputs: none, as the model reads no column."""
         return np.empty(0, np.int32)
 
     def choose(self, row: Rows) -> int:

@@ -1,4 +1,4 @@
-"""Bounds on what the base models not yet evaluated can add to a row's sum.
+"""Bounds on the rest of a row's sum: on the base models that are not yet evaluated.
 
 The score of base model t lies in [least[t], most[t]]: between the smallest and the
 largest leaf of a tree, or vertex of a lattice. Early exits by these bounds are exact:

@@ -95,7 +95,7 @@ class BaseModels(Protocol):
 
     @property
     def light(self) -> bool:
-        """True if comparing a sum takes longer than adding a base model's score."""
+        """True if adding a base model's score takes less time than comparing a sum."""
 
     def base_scores(self, X: Rows) -> Floats:
         """Return the contribution (N, T, R) of each base model to the raw scores."""
@@ -126,7 +126,7 @@ class SumOfTerms(Scorer, BaseModels):
 
     @property
     def light(self) -> bool:
-        """True if comparing a sum takes longer than adding a term."""
+        """True if adding a term takes less time than comparing a sum."""
         return False
 
     @abstractmethod

@@ -25,9 +25,10 @@ class Stored:
     def array(
         self, name: str, dtype: DTypeLike, shape: tuple[int | None, ...]
     ) -> NDArray[Any]:
-        """Return the array `name`; BadModel if its type or shape is not as given.
+        """Return the array `name`.
 
-        None in `shape` allows any length.
+        BadModel unless the array has the type `dtype` and the shape `shape`. A None in
+        `shape` allows any length.
         """
         if name not in self.arrays:
             raise self.fail(f"array {name!r} is missing")
