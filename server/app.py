@@ -84,7 +84,7 @@ def create_app(
     grpc_at
         Address for gRPC, which needs `polydom[grpc]`; None for HTTP alone.
     page
-        Whether to serve the page at `/`, which shows what budgets buy.
+        True to serve a page at `/` that shows the quality that budgets buy.
 
     Raises
     ------
@@ -93,8 +93,9 @@ def create_app(
 
     Notes
     -----
-    The application may be mounted in another one, which then has to run its lifespan,
-    as Starlette does not. Without its lifespan it answers everything with 503.
+    The application may be mounted in another application. That application must then
+    run the lifespan of this application, because Starlette does not. Otherwise every
+    request is answered with 503.
 
     Examples
     --------

@@ -50,11 +50,11 @@ def build(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find which features are worth their time, and write that with models as an index.
+    """Find the features that are worth their time; write an index with models of them.
 
     Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
-    With [costs] measured = "later" it stops with exit code 3 where it needs times that
-    `polydom measure PROJECT.toml` has not taken yet.
+    With [costs] measured = "later" it stops with exit code 3 if it needs times that
+    `polydom measure PROJECT.toml` has not measured yet.
     """
     from rich.console import Console
 

@@ -10,11 +10,11 @@ from .process import prints_to_stderr
 
 
 def check(project: ProjectFile, as_json: AsJson = False) -> None:
-    """Read the data of a project, and say what was understood, without training.
+    """Read the data of a project, and show how they are understood, without training.
 
     A line for each column of a table says what it holds, how many cells are empty and
-    what empty ones looked like. Warnings name what may be wrong with the data, and what
-    to write in the project then.
+    what the empty cells looked like. Warnings name possible mistakes in the data, and
+    the lines of the project that would correct them.
     """
     from polydom.indexer.building.data.check_data import check_data
     from polydom.indexer.building.project import Project

@@ -101,11 +101,11 @@ def evaluate(
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how good an index is on labelled items, within each budget.
+    """Measure how good an index is on labelled items, within each budget.
 
-    Baselines are the prior, and the index's cheapest and largest plan whatever time
-    they take; estimators of your own can join. All predict item by item in turn.
-    Interrupt with Ctrl-C at any time: the results until then are shown.
+    The index is compared with its prior, and with its cheapest and its largest plan,
+    whatever time they take; estimators of your own can join. All predict item by item
+    in turn. Interrupt with Ctrl-C at any time: the results until then are shown.
     """
     from polydom.indexer.progress_bars import ProgressBars
 

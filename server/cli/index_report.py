@@ -469,7 +469,10 @@ def show_curves(curves: Sequence[BuiltCurve], console: "Console") -> None:
 
 
 def show_skyline(at: SkylineFacts, console: "Console") -> None:
-    """Print the skyline at one item size: no set is better and as cheap."""
+    """Print the skyline at one item size.
+
+    Each feature set on the skyline is better than every set that costs no more.
+    """
     # a budget must cover `cost`, although early exits make the mean cost smaller
     exits = any(one.mean_cost < one.cost for one in at.skyline)
     columns = quality_columns(at.measure)

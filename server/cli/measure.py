@@ -49,15 +49,16 @@ def measure(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure on this machine what everything costs: of an index, or amid a build.
+    """Measure costs on this machine, of an index's features or during a build.
 
-    polydom measure INDEX -o NEW writes the index with what it costs here. Sets, models
-    and exits stay. What the build dropped, since other sets were as good and cheaper
-    there, stays dropped: only building again brings it back.
+    polydom measure INDEX -o NEW writes a copy of the index with this machine's costs.
+    Feature sets, models and early exits remain the same. A feature set that the build
+    dropped, because another set was as good and cheaper there, remains dropped: only a
+    new build can bring it back.
 
-    polydom measure PROJECT.toml -o INDEX takes the times that a build elsewhere left
-    open, for [costs] measured = "later". The index is written when nothing else lacks;
-    else the exit code is 3, and `polydom build` is to go on.
+    polydom measure PROJECT.toml -o INDEX measures the times that a build on another
+    machine left open, for [costs] measured = "later". If nothing else is missing, it
+    writes the index. Otherwise the exit code is 3, and `polydom build` has to continue.
     """
     if not _is_index(what):
         _refuse_options({"--data": data, "--features": files}, "INDEX")
@@ -83,7 +84,10 @@ def _is_index(path: Path) -> bool:
 
 
 def _refuse_options(given: dict[str, Any], of: str) -> None:
-    """Raise BadParameter if an option in `given` is set; `of` names their use."""
+    """Raise BadParameter if an option of the dict `given` is set.
+
+    The message says that the option is only for `of`, such as an index.
+    """
     for name, value in given.items():
         if value:
             raise typer.BadParameter(f"this is for {of}", param_hint=name)

@@ -32,7 +32,7 @@ def plan(
     budget: Budget = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which feature set a budget buys, and what comes cheaper and dearer."""
+    """Show which feature set a budget buys, and the next cheaper and dearer sets."""
     from ..engine.loading import load_index
 
     loaded, _ = load_index(index)

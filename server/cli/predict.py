@@ -61,9 +61,9 @@ def predict(
 ) -> None:
     """Classify files in this process, each inside the budget.
 
-    With --json there is one line per item, the answer as the server gives it. What is
-    wrong with a file goes to standard error, with --json as JSON too; the others are
-    answered, and the exit code is 1.
+    With --json there is one line per item, the answer as the server gives it. Errors in
+    a file go to standard error, with --json as JSON too; the other files are answered,
+    and the exit code is 1.
     """
     from ..engine.budget import read_amount
     from ..runtime.warm_up import open_translator

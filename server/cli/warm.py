@@ -19,10 +19,10 @@ def warm(
     ] = None,
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
 ) -> None:
-    """Compile what indexes need on this processor, or everything where none is named.
+    """Compile on this processor the code that indexes need, or all code without INDEX.
 
-    Every command compiles what it needs, once. Use this to make an image or a machine
-    whose server answers as soon as it starts.
+    Every command compiles the code that it needs, once. Use this command to prepare an
+    image or a machine, so that its server answers as soon as it starts.
     """
     began_s = time.monotonic()
     if indexes:

@@ -32,9 +32,9 @@ class Client:
     token
         Bearer token; None if the server needs none.
     grace_s
-        Seconds that the client waits for a whole answer beyond its budget, from the
-        call on; a request without a budget counts as one second. For a batch: seconds
-        beyond the total in which neither side sent anything.
+        Seconds that the client waits for an answer beyond the request's budget; a
+        request without a budget counts as one second. For a batch: seconds beyond the
+        total budget in which neither side sends anything.
 
     Examples
     --------

@@ -174,9 +174,9 @@ class Execution(ABC):
 
     @abstractmethod
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
-        """Return the row whose model answers, the reason, and the cost.
+        """Return (row of the model that answers, reason, cost).
 
-        The reason says why the answer is not the best. It only counts without an early
+        The reason says why the answer is not the best; it is not used after an early
         exit.
         """
 

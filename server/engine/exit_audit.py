@@ -21,18 +21,18 @@ class ExitAudit:
     """Computes the whole plan for a share of early answers, and counts changed answers.
 
     Calibration promises that at most a share `alpha` of all answers differs from the
-    whole plan's, for items like the calibration items. Requests may bring other items.
-    So a share of all answers is drawn. A drawn answer without an early exit is whole
-    already and costs nothing. Each drawn answer bets on a rate of `TIMES` alpha against
-    a rate of alpha. A Shiryaev-Roberts sum of these likelihood ratios begins a new bet
-    at every answer, so that a change is noticed at any time. While no answer changes
-    with a chance above alpha, the sum of n answers is at most n in expectation, and the
-    mean number of drawn answers to a false alarm is at least `quiet` (Shin, Ramdas and
-    Rinaldo, E-detectors, 2022).
+    whole plan's answers, for items like the calibration items. Requests may bring other
+    items. So a share of all answers is drawn for an audit. A drawn answer without an
+    early exit needs no further work. Each drawn answer bets on a rate of `TIMES` alpha
+    against a rate of alpha. A Shiryaev-Roberts sum of these likelihood ratios begins a
+    new bet at every answer, so that a change is noticed at any time. While no answer
+    changes with a chance above alpha, the sum of n answers is at most n in expectation,
+    and the mean number of drawn answers to a false alarm is at least `quiet` (Shin,
+    Ramdas and Rinaldo, E-detectors, 2022).
 
-    Threads may share it. `alpha` is in [0, 1), or None without a promise and an alarm;
-    `share` is in [0, 1]; BadInput is raised otherwise. `draw` returns random numbers in
-    [0, 1).
+    Threads may share the object. `alpha` is in [0, 1), or None if nothing is promised;
+    then there is no alarm. `share` is in [0, 1]. BadInput is raised for other values.
+    `draw` returns random numbers in [0, 1).
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class Plan:
 
 
 def make_plans(index: Index) -> tuple[Plan, ...]:
-    """Return the plans of all rows of an index; the index must have a package."""
+    """Return the plans of all candidates of an index, which must have a package."""
     package = index.package
     assert package is not None
     qualities = [float(quality) for quality in index.qualities]

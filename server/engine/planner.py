@@ -159,12 +159,12 @@ class Planner:
         return self._choice(row, size, reason, drift, more, left=remaining)
 
     def lookup_of(self, item: Item) -> Lookup[Size] | PartialLookup:
-        """Return the look-up over the candidates that an item's columns suffice for."""
+        """Return the look-up over the candidates that an item's columns allow."""
         withheld = item.withheld
         return self.given(withheld) if withheld else self.index.lookup
 
     def top_of(self, item: Item) -> tuple[int, float]:
-        """Return the most accurate row for an item's columns, and the row's cost."""
+        """Return (row, cost) of the most accurate candidate for an item's columns."""
         if not item.withheld:
             return self.top(item.size)
         row = self.given(item.withheld).best(item.size, math.inf)
@@ -207,10 +207,10 @@ class Planner:
         return choice.reason == self._falls_short(row, request, now_s, drift)
 
     def choose_row(self, row: int, request: Request, now_s: float) -> Choice:
-        """Return the choice of the given row, at any cost.
+        """Return the choice of the candidate in the given row, at any cost.
 
-        The reason is "budget" if a better row exists, and "missing" if a better row
-        needs columns that the item lacks.
+        The reason is "budget" if a better candidate exists, and "missing" if a better
+        candidate needs columns that the item lacks.
         """
         item, package = request.item, self.package
         whole_s, own_s = package.checked_s[row], package.model_s[row]
@@ -386,7 +386,7 @@ def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
 
 
 def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
-    """Return a cached function from a size to the most accurate row and its cost."""
+    """Return a cached function: size -> (row, cost) of the most accurate candidate."""
 
     @lru_cache(REMEMBERED)
     def top(size: Size) -> tuple[int, float]:

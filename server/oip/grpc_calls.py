@@ -86,11 +86,12 @@ class Places:
 
     @contextlib.contextmanager
     def take(self) -> Iterator[list["asyncio.Task[Any]"]]:
-        """Occupy a place; yield a list, to which the caller adds its task that reads.
+        """Occupy a place while the context is open, and yield an empty list.
 
-        If no place is free, the call that has waited longest for its message is ended,
-        if it has waited for `LEAST_S` seconds. Otherwise Overloaded is raised. The
-        place becomes free after the reading task has ended.
+        The caller adds the task that reads the call's message to the list; the place
+        becomes free after that task has ended. If no place is free, the call that has
+        waited longest is ended, if it has waited for `LEAST_S` seconds. Otherwise
+        Overloaded is raised.
         """
         if self._closed:
             raise _stopping()

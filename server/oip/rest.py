@@ -49,11 +49,11 @@ class RestCall:
         return json_reply(server_facts())
 
     async def server_live(self) -> Reply:
-        """Return the answer that the process is alive."""
+        """Return an answer that says that the process is alive."""
         return json_reply(Live(live=True))
 
     async def server_ready(self) -> Reply:
-        """Return whether all models are ready."""
+        """Return an answer that says whether all models are ready."""
         ready = self._service.repository.ready
         return _readiness(Ready(live=True, ready=ready))
 
@@ -62,7 +62,7 @@ class RestCall:
         return json_reply(self._service.model_metadata(self._name, self._version))
 
     async def model_ready(self) -> Reply:
-        """Return whether a model is ready."""
+        """Return an answer that says whether a model is ready."""
         ready = self._service.model_ready(self._name, self._version)
         return _readiness(ModelReady(self._name, ready))
 
@@ -94,7 +94,7 @@ class RestCall:
         return Reply(200, payload, described, kind=b"application/octet-stream")
 
     async def index(self) -> Reply:
-        """Return all models, or only the ready ones."""
+        """Return the list of all models, or of ready models if the request says so."""
         given = await self._read_object()
         ready = given.get("ready") or False
         if not isinstance(ready, bool):

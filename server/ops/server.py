@@ -45,7 +45,7 @@ class ServeOptions:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a socket that listens at an address; port 0 means any free port."""
+    """Return a socket that listens at an address; port 0 means any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)

@@ -22,8 +22,7 @@ STYLES = ("uplot/uPlot.min.css", "style.css")
 def refuse_report(path: Path) -> None:
     """Raise BadInput if a report cannot be written to `path`.
 
-    This is so if the folder cannot be written to, or if `path` is another file than a
-    report.
+    A file at `path` may only be replaced if it is an earlier report.
     """
     refuse_output(path, "a report", _is_own, example="report.html", option="--html")
 
