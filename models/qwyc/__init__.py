@@ -1,1 +1,1 @@
-"""QWYC: fit schedules of early exits to the scores of base models."""
+"""QWYC: fit schedules of early exits to the scores of an ensemble."""

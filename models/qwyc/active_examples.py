@@ -1,4 +1,4 @@
-"""The active rows and unused base models, while an order of base models is built."""
+"""The rows that are still active and the base models that are still unused."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +13,11 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 
 class ActiveExamples:
-    """Active rows with their running sums, and unused base models.
+    """The state of a search for an order of base models: active rows, unused models.
 
-    `models` (L,) are the unused base models. The active rows have running
-    `sums` and `final` sums (n,); `positives` rows, with a positive full decision, come
-    first.
+    `models` (L,) are the unused base models. `sums` (n,) are the active rows' sums
+    over the used base models, and `final` (n,) their sums over all base models.
+    Rows with a positive full decision come first; `positives` is their number.
     """
 
     def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
@@ -30,21 +30,24 @@ class ActiveExamples:
         self.final = whole_sums(scores)[self.rows]
 
     def __len__(self) -> int:
-        """Count the active rows."""
+        """Return the number of active rows."""
         return len(self.rows)
 
     @property
     def positive(self) -> NDArray[np.bool_]:
-        """Full decision of each active row, (n,)."""
+        """Mask (n,): True for each active row whose full decision is positive."""
         return np.arange(len(self.rows)) < self.positives
 
     def sample(self, most: int) -> tuple[Rows, Floats, Floats]:
-        """Return at most `most` active rows, evenly spaced, with their two sums."""
+        """Return (rows, sums, final) of at most `most` evenly spaced active rows."""
         places = np.arange(0, len(self.rows), -(-len(self.rows) // most))
         return self.rows[places], self.sums[places], self.final[places]
 
     def take(self, place: int) -> int:
-        """Add base model `models[place]` to the running sums, and return its number."""
+        """Use the base model at position `place` of `models`, and return its number.
+
+        Its scores are added to the running sums, and it leaves `models`.
+        """
         self.sums = self.sums + self.scores[self.rows, self.columns[place]]
         model = int(self.models[place])
         self.models = np.delete(self.models, place)
@@ -52,7 +55,7 @@ class ActiveExamples:
         return model
 
     def keep(self, active: NDArray[np.bool_]) -> None:
-        """Keep only the rows for which `active` (n,) is True."""
+        """Drop the rows for which `active` (n,) is False."""
         self.positives = int(active[: self.positives].sum())
         self.rows, self.sums = self.rows[active], self.sums[active]
         self.final = self.final[active]
@@ -65,9 +68,9 @@ class ActiveExamples:
 def over_columns(
     scan: Callable[[Rows], NDArray[Number]], columns: Rows, threads: int
 ) -> NDArray[Number]:
-    """Run `scan` in threads, each on a share of the columns; join the results.
+    """Call `scan` on shares of the columns in several threads, and join the results.
 
-    `scan` must release the interpreter's lock.
+    `scan` must release the interpreter's lock (GIL).
     """
     if threads == 1:
         return scan(columns)

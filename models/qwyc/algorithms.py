@@ -1,7 +1,7 @@
 """QWYC's published algorithms: 1 (order and thresholds), 2 (thresholds of an order).
 
-Rows are the paper's examples. A row is active until a threshold stops it. An error is a
-stop whose decision differs from the whole ensemble's.
+A row is one of the paper's examples. A row is active until a threshold stops it. An
+error is a row that stops with another decision than that of the whole ensemble.
 """
 
 import math
@@ -22,18 +22,22 @@ Rows = NDArray[np.int64]
 
 
 def changes_allowed(alpha: float, rows: int) -> int:
-    """Return how many of `rows` decisions may change under `alpha`."""
+    """Return how many of `rows` decisions may change: at most the share `alpha`."""
     return math.floor(alpha * rows * (1 + 1e-12))  # 0.29 * 100 is just below 29
 
 
 class Algorithm2:
-    """QWYC, Algorithm 2: each position stops as many rows as the errors left allow."""
+    """QWYC, Algorithm 2: thresholds for a given order of base models.
+
+    Each position, from the first on, stops as many rows as possible without more
+    errors than are still allowed.
+    """
 
     def __init__(self, sums: RunningSums, *, both: bool) -> None:
         self.sums, self.both = sums, both
 
     def within(self, alpha: float) -> Thresholds:
-        """Return thresholds that change at most a share `alpha` of the decisions."""
+        """Return thresholds that change at most the share `alpha` of the decisions."""
         walk = self.sums.walk()
         allowed = changes_allowed(alpha, len(walk.rows))
         lower, upper = np.full(walk.count, -np.inf), np.full(walk.count, np.inf)
@@ -47,7 +51,11 @@ class Algorithm2:
         return lower, upper
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds for growing shares of changed decisions, to calibrate."""
+        """Yield thresholds to calibrate, from the most careful to the boldest.
+
+        Careful thresholds change no or few decisions of the fitted rows, bold
+        ones more.
+        """
         yield from widened(*self.within(0.0), spread_of(self.sums))
         for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
             yield self.within(float(share))
@@ -56,7 +64,10 @@ class Algorithm2:
 def stop_most(
     sums: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[float, float]:
-    """Return the thresholds that stop the most rows with at most `allowed` errors."""
+    """Return the lower and the upper threshold that stop the most rows.
+
+    At most `allowed` of the stopped rows are errors.
+    """
     ascending = np.argsort(sums, kind="stable")
     values = sums[ascending]
     cuts = most_stops(values, positive[ascending], allowed, both)
@@ -66,7 +77,11 @@ def stop_most(
 def most_stops(
     values: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[int, int]:
-    """Find the cuts (a, b) that stop most values with at most `allowed` errors."""
+    """Return (a, b): values [:a] stop low, values [b:] stop high, the rest go on.
+
+    `values` ascend. Of all choices with at most `allowed` errors, this one stops
+    the most values.
+    """
     n = len(values)
     valid = parted(values)
     wrong_low = np.concatenate([[0], np.cumsum(positive)])
@@ -85,7 +100,7 @@ def most_stops(
 def active_and_errors(
     sums: Floats, positive: Flags, lower: float, upper: float
 ) -> tuple[Flags, int]:
-    """Return a mask of the rows that stay active, and the number of wrong stops."""
+    """Return a mask of the rows that no threshold stops, and the number of errors."""
     low, high = sums < lower, sums > upper
     errors = np.count_nonzero(low & positive) + np.count_nonzero(high & ~positive)
     return ~(low | high), int(errors)
@@ -100,12 +115,13 @@ def algorithm_1(
     both: bool = True,
     threads: int = 1,
 ) -> tuple[Rows, Floats, Floats]:
-    """QWYC, Algorithm 1 (QWYC*): order, lower and upper thresholds together, (T,) each.
+    """QWYC, Algorithm 1 (QWYC*): return order, lower and upper thresholds, each (T,).
 
-    Each position takes the base model k with the smallest J = c_k * active rows / newly
-    stopped rows; of equals the first. Once every row has stopped, the remaining models
-    keep their own order. Unlike in the paper, c_k includes the features that no base
-    model before k has read.
+    Each position takes the base model k with the smallest J = c_k * active rows /
+    newly stopped rows; of equals the first. Once every row has stopped, the
+    remaining base models follow in ascending order. c_k is the cost of base model
+    k. Unlike in the paper, c_k includes the cost of the features that only k needs
+    so far.
     """
     left = ActiveExamples(scores, positive)
     count = len(left.models)
@@ -128,7 +144,7 @@ def algorithm_1(
 
 
 def stops_each(left: ActiveExamples, allowed: int, both: bool, threads: int) -> Rows:
-    """Count the rows that each unused base model could stop at the next position."""
+    """Return, for each unused base model, how many rows it could stop next."""
 
     def scan(columns: Rows) -> Rows:
         out = np.empty(len(columns), np.int64)

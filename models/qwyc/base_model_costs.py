@@ -1,4 +1,4 @@
-"""Costs of base models that share features: only a feature's first use costs."""
+"""Costs of base models that share features: a feature costs only once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelCosts:
-    """Costs of T base models and of the F features that they read."""
+    """The costs of T base models and of the F features that they read."""
 
     own: Floats  # (T,) float64: Cost of evaluating each base model, > 0
     # (F,) float64: Cost of computing each feature once, >= 0. F is 0 if all features
@@ -32,7 +32,7 @@ class ModelCosts:
         features: Sequence[float] | Floats | None = None,
         uses: Flags | None = None,
     ) -> Self:
-        """Make costs from arguments of `fit_schedule`; BadInput if they are wrong."""
+        """Make the costs from arguments of `fit_schedule`; BadInput for a wrong one."""
         if (features is None) != (uses is None):
             raise BadInput("feature_costs and uses must be given together")
         of_models = np.ones(models) if own is None else _numbers("costs", own)
@@ -57,16 +57,23 @@ class ModelCosts:
 
     @property
     def whole(self) -> float:
-        """Cost of all base models and of all features that they read."""
+        """Cost of all base models and of all features that any of them reads."""
         return float(self.own.sum() + self.features[self.uses.any(axis=0)].sum())
 
     def next(self, models: Rows, done: Flags) -> Floats:
-        """Return the costs (L,) of `models` once the features `done` (F,) are known."""
+        """Return the costs (L,) of `models` if some features are already computed.
+
+        `done` (F,) is True for these features. The cost of a base model
+        includes all other features that it reads.
+        """
         costs: Floats = self.own[models] + (self.uses[models] & ~done) @ self.features
         return costs
 
     def along(self, order: Rows) -> Floats:
-        """Return the cost (T,) of each position; a feature counts once."""
+        """Return the cost of each base model in `order`, shape (T,).
+
+        The first base model that reads a feature pays for the feature.
+        """
         uses = self.uses[order]
         first = uses & (np.cumsum(uses, axis=0) == 1)
         costs: Floats = self.own[order] + first @ self.features
@@ -74,7 +81,7 @@ class ModelCosts:
 
 
 class Stage(NamedTuple):
-    """Features to compute, then the positions of a schedule that need only these."""
+    """The features to compute next, and the base models that can then be evaluated."""
 
     # Features to compute first, ascending; may be empty in the first stage
     features: tuple[int, ...]
@@ -85,7 +92,9 @@ class Stage(NamedTuple):
 
 
 def cut_stages(order: Rows, uses: Flags) -> tuple[Stage, ...]:
-    """Cut a schedule's order into stages: a new stage begins with each new feature.
+    """Split an order of base models into stages.
+
+    A new stage begins at each base model that reads a feature not yet computed.
 
     Parameters
     ----------

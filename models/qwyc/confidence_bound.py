@@ -1,4 +1,7 @@
-"""Choose a schedule whose rate of changed decisions stays below alpha on new rows."""
+"""Choose a schedule that, on new rows, changes at most a share alpha of the decisions.
+
+Calibration rows prove the share, with a confidence.
+"""
 
 import math
 from bisect import bisect_right
@@ -24,15 +27,15 @@ MARGINS = (2.0, 1.5, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
 
 
 class Calibrated(Protocol):
-    """A schedule that can be calibrated: a dataclass with a `promise`."""
+    """A schedule to calibrate: a dataclass with the attribute `promise`."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def changed(self, *rows: Any) -> int:
-        """Count the rows that stop early with a decision other than the full one."""
+        """Return how many rows stop early with another than the full decision."""
 
     def without_stops(self) -> Self:
-        """Return a schedule with the same order that stops no row early."""
+        """Return a schedule with the same order, in which no row stops early."""
 
 
 AnySchedule = TypeVar("AnySchedule", bound=Calibrated)
@@ -40,7 +43,10 @@ AnySchedule = TypeVar("AnySchedule", bound=Calibrated)
 
 @dataclass(frozen=True, slots=True)
 class FreshRows:
-    """Calibration rows with their decisions, in parts to save memory."""
+    """Calibration rows with their decisions.
+
+    They are read in parts, so that not all scores are in memory at once.
+    """
 
     count: int  # Number of all rows, M
     # Function that yields the (scores, decisions) of each part in turn
@@ -51,13 +57,13 @@ class FreshRows:
 
 
 class Fitter(Protocol):
-    """A method that fits thresholds along one order of base models."""
+    """A method to fit thresholds along one order of base models."""
 
     def within(self, alpha: float) -> Thresholds:
-        """Return thresholds that change at most a share `alpha` of the fitted rows."""
+        """Return thresholds that change at most a share `alpha` of fitted decisions."""
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds from the most careful to the boldest."""
+        """Yield thresholds to calibrate, from the most careful to the boldest."""
 
 
 def fit_to_rate(
@@ -68,7 +74,11 @@ def fit_to_rate(
     rows: tuple[Any, ...] | FreshRows,
     groups: Groups | None,
 ) -> AnySchedule:
-    """Fit thresholds to `alpha`, or, given `confidence`, calibrate on fresh `rows`."""
+    """Return a schedule that changes at most the share `alpha` of the decisions.
+
+    Without `confidence`, the share holds on the fitted rows. With `confidence`, the
+    schedule is calibrated on fresh `rows` (see `calibrate`).
+    """
     if confidence is None:
         return schedule(*fitter.within(alpha))
     ladder = (schedule(*thresholds) for thresholds in fitter.ladder())
@@ -82,14 +92,15 @@ def calibrate(
     confidence: float,
     groups: Groups | None = None,
 ) -> AnySchedule:
-    """Return the boldest schedule of a ladder that keeps to `alpha` on M fresh rows.
+    """Return the boldest schedule of a ladder that passes a test on M fresh rows.
 
-    The ladder goes from the most careful schedule to the boldest, and is fixed before
-    `rows` are seen. Each schedule is tested at the full level (`most_changed`), and the
-    first failure ends the search (fixed-sequence testing). So the probability that the
-    chosen schedule has a true rate above `alpha` is at most 1 - confidence. The promise
-    is `alpha`, as a smaller bound would be read off the rows that chose the schedule.
-    If the first schedule fails, nothing stops early.
+    The test proves that at most the share `alpha` of new decisions changes. The ladder
+    goes from the most careful schedule to the boldest, and is fixed before `rows` are
+    seen. Each schedule is tested at the full level (`most_changed`), and the first
+    failure ends the search (fixed-sequence testing). So the probability that the chosen
+    schedule changes more than `alpha` of new decisions is at most 1 - confidence. The
+    promise is `alpha`: a smaller bound would depend on the rows that chose the
+    schedule. If the first schedule fails, the result has no early exits.
     """
     count = len(rows) if isinstance(rows, FreshRows) else len(rows[0])
     parts = rows.read() if isinstance(rows, FreshRows) else iter([rows])
@@ -110,7 +121,10 @@ def calibrate(
 def keep_within(
     counted: Iterable[tuple[AnySchedule, int]], part: tuple[Any, ...], most: float
 ) -> list[tuple[AnySchedule, int]]:
-    """Add a part's changed rows; keep the schedules before the first count > `most`."""
+    """Add the rows of `part` whose decision a schedule changes to the schedule's count.
+
+    Returns (schedule, count) for each schedule before the first count above `most`.
+    """
     kept = []
     for schedule, before in counted:
         changed = before + schedule.changed(*part)
@@ -121,13 +135,20 @@ def keep_within(
 
 
 def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
-    """Yield thresholds (T,), widened by smaller and smaller multiples of `spread`."""
+    """Yield pairs of thresholds (T,), the widest pair first.
+
+    The distance to `lower` and `upper` is a falling multiple of `spread`.
+    """
     for margin in MARGINS:
         yield lower - margin * spread, upper + margin * spread
 
 
 def upper_bound(changed: int, rows: int, confidence: float) -> float:
-    """Return Clopper and Pearson's one-sided upper bound on a binomial probability."""
+    """Return an upper bound on the probability that a decision changes.
+
+    This is the one-sided bound of Clopper and Pearson, for `changed` of `rows`
+    decisions.
+    """
     from scipy.special import betaincinv
 
     if changed >= rows:
@@ -138,11 +159,11 @@ def upper_bound(changed: int, rows: int, confidence: float) -> float:
 def most_changed(
     rows: int, alpha: float, confidence: float, groups: Groups | None = None
 ) -> float:
-    """Return how many decisions of calibration rows may change under the promise.
+    """Return the largest number of changed calibration decisions that proves `alpha`.
 
-    If the true rate is above `alpha`, at most so many decisions change with a
-    probability of at most 1 - confidence. The number is below 0 if there are too few
-    rows for any promise.
+    If a schedule changes more than the share `alpha` of new decisions, then the
+    probability that it changes at most this number of the calibration decisions is at
+    most 1 - confidence. The number is below 0 if there are too few rows for a proof.
 
     Without groups, rows are independent, and the binomial distribution is exact. With
     `groups` (M,), a number for each row, only groups are independent: the share of
@@ -174,7 +195,10 @@ def most_changed(
 
 
 def number_groups(groups: Any, rows: int, what: str = "rows") -> Groups:
-    """Return group numbers from 0 for rows (N,); BadInput for groups of mixed types."""
+    """Return group numbers from 0, shape (N,), for the groups of N rows.
+
+    Raises BadInput for a wrong length, or for groups of mixed types.
+    """
     given = np.asarray(groups)
     if given.shape != (rows,):
         raise BadInput(
@@ -190,19 +214,25 @@ def number_groups(groups: Any, rows: int, what: str = "rows") -> Groups:
 
 
 def group_sizes(groups: Groups) -> NDArray[np.int64]:
-    """Count the rows of each group."""
+    """Return the number of rows in each group."""
     return np.unique(groups, return_counts=True)[1]
 
 
 def fewest_rows(alpha: float, confidence: float) -> int:
-    """Return the fewest calibration rows, if none changes, that prove `alpha` > 0."""
+    """Return the smallest number of calibration rows that can prove `alpha` > 0.
+
+    It is enough if none of their decisions changes.
+    """
     return math.ceil(math.log1p(-confidence) / math.log1p(-alpha))
 
 
 def lacking_rows(
     rows: int, alpha: float, confidence: float, groups: Groups | None = None
 ) -> str:
-    """Return a text that says how few calibration rows there are; empty if enough."""
+    """Return a text that says how few calibration rows there are.
+
+    The text is empty if the rows are enough to prove `alpha`.
+    """
     if rows and most_changed(rows, alpha, confidence, groups) >= 0:
         return ""
     if groups is None or not rows or (sizes := group_sizes(groups)).max() == 1:
@@ -221,7 +251,7 @@ def check_rate(
     decisions: object = None,
     calibration_decisions: object = None,
 ) -> None:
-    """Raise BadInput for an alpha out of range, or too few calibration rows for it."""
+    """Raise BadInput if `alpha` is out of range or calibration rows are too few."""
     if not 0 <= alpha < 1:
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
     if confidence is None:

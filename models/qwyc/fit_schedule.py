@@ -1,4 +1,7 @@
-"""Fit schedules to scores: `fit_schedule` for 2 classes, else `fit_margin_schedule`."""
+"""Fit schedules of early exits to the scores of an ensemble.
+
+`fit_schedule` is for two classes, `fit_margin_schedule` for more.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
@@ -45,10 +48,10 @@ def fit_schedule(
     seed: int = 0,
     threads: int = 2,
 ) -> Schedule:
-    """Order an ensemble's base models and find when to stop early; two classes.
+    """Choose an order of base models, and when to stop early; two classes.
 
-    Minimises the mean cost over N unlabelled rows, while at most a share `alpha` of the
-    decisions differs from those of the whole ensemble.
+    The schedule has a low mean cost over N rows, which need no labels. At most a share
+    `alpha` of its decisions differ from the decisions of the whole ensemble.
 
     Parameters
     ----------
@@ -68,8 +71,8 @@ def fit_schedule(
     method
         "polydom": order by impurity and thresholds by optimal stopping, where nearby
         rows say how likely a stop is to be wrong. "qwyc": QWYC*, Algorithm 1. "fixed":
-        Algorithm 2 on `order`. "qwyc" and "fixed" learn their rows by heart: on other
-        rows they change several times as many decisions.
+        Algorithm 2 on `order`. "qwyc" and "fixed" overfit: on new rows they change
+        several times as many decisions.
     order
         Fixed order: "natural", "random", "individual-mse", "greedy-mse", or the T base
         models themselves. "fixed" needs an order, "polydom" then fits thresholds only,
@@ -159,7 +162,7 @@ def fit_margin_schedule(
     calibration_decisions: Rows | None = None,
     groups: Rows | None = None,
 ) -> MarginSchedule:
-    """Order an ensemble's base models and find at which margins to stop; K classes.
+    """Choose an order of base models, and the margins at which to stop; K classes.
 
     This is `fit_schedule` for ensembles that choose the class with the largest of
     K >= 2 sums. QWYC is for two classes; this function uses the method "polydom", with
@@ -169,8 +172,8 @@ def fit_margin_schedule(
     ----------
     scores
         (N, T, K) scores of unlabelled rows, base models and classes. A round of
-        boosting with K trees is one base model. Take rows that the ensemble was not
-        trained on: it is too sure of its training rows, and exits come too early.
+        boosting with K trees is one base model. Use rows that the ensemble was not
+        trained on: it is too sure of its training rows, and would stop too early.
     bias
         (K,) sums of the classes before the first base model; default 0 each.
     order
@@ -217,7 +220,10 @@ def fit_margin_schedule(
 
 
 def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
-    """Return the full decisions (N,); BadInput if all rows have the same decision."""
+    """Return the decisions of the whole ensemble, shape (N,), True for positive rows.
+
+    Raises BadInput if all rows have the same decision, or an argument is invalid.
+    """
     if not np.isfinite(threshold):
         raise BadInput(f"threshold is {threshold!r}; it must be finite")
     positive = full_decisions(scores, threshold, decisions)
@@ -235,7 +241,11 @@ def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -
 
 
 def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
-    """Return the full decisions (N,): those given, or else those of the whole sums."""
+    """Return the decisions of the whole ensemble, shape (N,), True for positive rows.
+
+    If `decisions` is None, a row is positive if the sum of its scores is at least
+    `threshold`. Raises BadInput for `decisions` of another type or shape.
+    """
     if decisions is None:
         return whole_sums(scores) >= threshold
     positive = np.ascontiguousarray(decisions)
@@ -248,7 +258,7 @@ def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) ->
 
 
 def check_options(method: Method, order: object, sides: Sides, threads: int) -> None:
-    """Raise BadInput for unknown options, or a method that does not fit `order`."""
+    """Raise BadInput for unknown options, or a `method` that cannot use `order`."""
     if sides not in get_args(Sides):
         raise BadInput(f"sides is {sides!r}; it must be 'both' or 'negative'")
     if threads < 1:
@@ -263,7 +273,10 @@ def check_options(method: Method, order: object, sides: Sides, threads: int) -> 
 
 
 def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:
-    """Return the full decisions (N,) as positions of classes."""
+    """Return the position of the class that the whole ensemble chooses, shape (N,).
+
+    If `decisions` is None, it is the first class with the largest sum.
+    """
     if decisions is None:
         own: Rows = whole_sums(scores, bias).argmax(axis=1)
         return own
@@ -278,7 +291,7 @@ def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:
 
 
 def check_bias(bias: Sequence[float] | Floats | None, classes: int) -> Floats:
-    """Return the bias as (K,) float64, zeros by default."""
+    """Return the bias as an array (K,) of float64; zeros if `bias` is None."""
     if bias is None:
         return np.zeros(classes)
     start = np.ascontiguousarray(bias, np.float64)

@@ -1,10 +1,10 @@
-"""Thresholds for a given order by optimal stopping: every wrong stop costs the same.
+"""Fit thresholds to a given order of base models by optimal stopping.
 
 Optimal stopping compares the cost of stopping a row with the cost of going on,
 backwards from the last base model. A wrong stop costs the same `penalty` at every
-position: the smallest one that keeps the changed decisions within what alpha allows.
-Rows with similar sums tell how likely a stop is to be wrong (`log_odds`); thresholds
-that only count the endings of the rows themselves overfit.
+position. The penalty is the smallest one with which no more decisions change than alpha
+allows. Rows with similar sums say how likely a stop is to be wrong (`log_odds`).
+Thresholds that only count the endings of the rows themselves overfit.
 """
 
 import math
@@ -28,10 +28,13 @@ HALVINGS = 14  # steps of the binary search for the logarithm of the penalty
 
 
 class Stopping:
-    """The rows sorted at each position of one order, to find cuts for many penalties.
+    """The rows of one order, sorted at each position, to find cuts for many penalties.
 
-    A row is followed until it lies `SLACK` beyond every row that would stop wrongly
-    there. `costs` (T,) are the positions' costs. Without `both`, rows stop low only.
+    The cuts (a, b) of a position mean: entries [:a] of its sorted rows stop low,
+    entries [b:] stop high, the rest go on. `costs` (T,) are the costs of the
+    positions. Unless `both`, rows stop low only. A row is dropped from later
+    positions once it lies more than `SLACK` beyond every row that would stop
+    wrongly.
     """
 
     def __init__(self, sums: RunningSums, *, costs: Floats, both: bool = True) -> None:
@@ -41,10 +44,10 @@ class Stopping:
         self._list_rows()
 
     def _list_rows(self) -> None:
-        """List the followed rows at each position, by ascending number.
+        """List the rows that are not yet dropped at each position, sorted by number.
 
         Position r's list is `ids[starts[r]:starts[r + 1]]`, encoded by `list_entries`.
-        Rows outside the cuts `widest[:, r]` are not followed any further. Example:
+        Rows outside the cuts `widest[:, r]` are dropped from later lists. Example:
 
             row       0      1      2      3      4
             number    -1     0.5    -1     3      -2
@@ -78,7 +81,7 @@ class Stopping:
     def likely(
         self, rows: Rows, values: Floats, positive: Flags, a: int, b: int
     ) -> NDArray[np.uint8]:
-        """Return the levels (n,) of entries; entries outside [a, b) are certain."""
+        """Return levels (n,) of entries; outside [a, b) these are 0 or 255, exact."""
         levels = np.where(positive, np.uint8(255), np.uint8(0))
         if self.sums.border is not None and a < b:
             final = self.sums.final[rows]
@@ -86,11 +89,11 @@ class Stopping:
         return levels
 
     def within(self, alpha: float) -> Thresholds:
-        """Return the cheapest thresholds that change at most `alpha` of the rows."""
+        """Return thresholds that change at most the share `alpha` of decisions."""
         return self.thresholds(self.cheapest(changes_allowed(alpha, self.rows)))
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield, for calibration, thresholds for smaller and smaller penalties."""
+        """Yield thresholds to calibrate, from the most careful to the boldest."""
         careful, *bolder = self.penalties(RUNGS)
         first = self.thresholds(self.cuts(careful))
         yield from widened(*first, spread_of(self.sums))
@@ -98,7 +101,10 @@ class Stopping:
             yield self.thresholds(self.cuts(penalty))
 
     def cuts(self, penalty: float, passes: int = PASSES) -> Rows:
-        """Return the cuts (2, T) that cost least if a wrong stop costs `penalty`."""
+        """Return the cuts (2, T) for a `penalty` for each wrong stop.
+
+        Each pass lowers the total of costs and penalties.
+        """
         cuts = self.widest.copy()
         for _ in range(passes):
             lists = self.ids, self.positive, self.levels, self.starts, self.rows
@@ -106,14 +112,14 @@ class Stopping:
         return cuts
 
     def outcome(self, cuts: Rows) -> tuple[float, int]:
-        """Return the mean cost per row and the number of wrong stops under `cuts`."""
+        """Return (mean cost of a row, number of wrong stops) under `cuts`."""
         stop = np.empty(self.rows, np.int32)
         wrong = np.empty(self.rows, np.bool_)
         follow_cuts(self.ids, self.positive, self.starts, cuts, stop, wrong)
         return float(np.cumsum(self.costs)[stop].mean()), int(wrong.sum())
 
     def thresholds(self, cuts: Rows) -> Thresholds:
-        """Return the lower and upper thresholds (T,) at the cuts (2, T)."""
+        """Return lower and upper thresholds, each (T,), that stop rows as `cuts` do."""
         last = len(self.costs)
         lower, upper = np.full(last, -np.inf), np.full(last, np.inf)
         walk = self.sums.walk()
@@ -125,13 +131,20 @@ class Stopping:
         return lower, upper
 
     def penalties(self, count: int) -> Floats:
-        """Return descending penalties (count,); the first is dearer than any saving."""
+        """Return `count` descending penalties to try.
+
+        The first is more than any stop can save, the last as small as the
+        cheapest position.
+        """
         own = 1.0 if self.sums.border is None else OWN
         most = 2 * self.rows * self.costs.sum() / own
         return np.geomspace(most, self.costs.min(), count)
 
     def cheapest(self, allowed: int) -> Rows:
-        """Return the cheapest cuts found with at most `allowed` wrong stops."""
+        """Return the cheapest cuts (2, T) found with at most `allowed` wrong stops.
+
+        The function searches over penalties, so cheaper cuts may exist.
+        """
         high, low = np.log(self.penalties(2))
         best = self.cuts(math.exp(high))
         least, _ = self.outcome(best)
@@ -151,7 +164,11 @@ class Stopping:
 def safe_cuts(
     values: Floats, positive: Flags, slack: float, both: bool
 ) -> tuple[int, int]:
-    """Return cuts of ascending `values`, at a distance `slack` from all wrong stops."""
+    """Return (a, b): values [:a] stop low, values [b:] stop high, the rest go on.
+
+    `values` ascend. Every stopped value lies at least `slack` beyond all values
+    that would stop wrongly.
+    """
     lowest = values[positive].min(initial=np.inf) - slack
     highest = values[~positive].max(initial=-np.inf) + slack
     a = int(np.searchsorted(values, lowest))

@@ -1,9 +1,10 @@
-"""Orders of base models: polydom's own, by impurity, and the orders QWYC compares with.
+"""Choose an order of base models: polydom's own, and the orders QWYC compares with.
 
-QWYC* counts the rows that a base model can stop, which depends on a few extreme rows.
-polydom's order takes next the base model that most reduces, per cost, the impurity of
-full decisions within bins of rows with similar running sums (or margins). Rows that are
-sure enough are dropped.
+polydom's order puts rows with similar running sums (or margins) into bins. A bin is
+impure if some of its rows end with another decision than the others. The next base
+model is the one that removes most impurity per cost. Rows whose decision is sure enough
+are dropped. QWYC* counts the rows that a base model can stop instead; this count
+depends on a few extreme rows.
 """
 
 from collections.abc import Sequence
@@ -46,12 +47,13 @@ def order_by_impurity(
     both: bool = True,
     threads: int = 1,
 ) -> Rows:
-    """Order base models (T,) by the impurity that each removes, per cost; two classes.
+    """Return base models (T,) in an order that removes most impurity per cost first.
 
-    If the sums of a bin end at `threshold` or above with probability q, the impurity of
-    the bin is sqrt(q (1 - q)) per row. Once no impurity is left, the remaining base
-    models keep their own order. Base models without a new feature come first;
-    `open_features` chooses the next features.
+    This is for two classes. If rows of a bin end at `threshold` or above with
+    probability q, the impurity of the bin is sqrt(q (1 - q)) per row. Base models
+    that need no new feature come first; if each needs one, `open_features` chooses
+    the next features. Once no impurity is left, the remaining base models follow in
+    ascending order.
     """
     left = ActiveExamples(scores, positive)
     least, most = scores.min(axis=0), scores.max(axis=0)
@@ -74,7 +76,11 @@ def order_by_impurity(
 def open_features(
     left: ActiveExamples, threshold: float, costs: ModelCosts, needs: Flags
 ) -> Flags:
-    """Return a mask (F,) of features to compute next, if each base model needs some."""
+    """Return a mask (F,) of the features to compute next.
+
+    It is for the case that each unused base model needs a feature that is not
+    computed. `needs` has a row of missing features for each unused base model.
+    """
     rows, sums, final = left.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
     openings = openings[np.argsort(-counts, kind="stable")[:OPENINGS]]
@@ -117,19 +123,24 @@ def purest(
 
 
 def most_gain(impurity: Floats, costs: Floats) -> int:
-    """Return the position with the largest drop from the maximum impurity, per cost."""
+    """Return the position with the largest drop of impurity per cost.
+
+    The drop is measured from the largest of the impurities.
+    """
     return int(np.argmax((impurity.max() - impurity) / costs))
 
 
 def order_by_margin_impurity(
     scores: Floats, chosen: Rows, *, bias: Floats, costs: ModelCosts
 ) -> Rows:
-    """Order base models by the impurity that each removes, per cost; K classes.
+    """Return base models (T,) in an order that removes most impurity per cost first.
 
-    The impurity of a bin of margins is the root of the share of rows that another class
-    leads than at the end. The next base model is one of the first `AHEAD` unused ones,
-    unless base models share features: the best of all is often the best by chance, and
-    boosting's own order is good.
+    This is for K classes. Rows with similar margins form a bin. Its impurity per
+    row is the square root of the share of rows whose leading class is not the class
+    chosen at the end. If base models share features, the next base model is the
+    best of all unused ones. Otherwise it is one of the first `AHEAD` unused ones,
+    because the best of all is often the best by chance, and boosting's own order is
+    good.
     """
     every = -(-len(scores) // MARGIN_SAMPLE)
     rows = np.arange(0, len(scores), every)
@@ -157,7 +168,7 @@ def order_by_margin_impurity(
 def unsettled(
     values: Floats, positive: Flags, whole: float, both: bool, penalty: float = PENALTY
 ) -> Flags:
-    """Return a mask of the rows for which going on is cheaper than stopping."""
+    """Return a mask of the rows for which going on is cheaper than stopping now."""
     ascending = np.argsort(values, kind="stable")
     ordered = values[ascending]
     cuts = cheapest_cuts(
@@ -178,7 +189,11 @@ def make_order(
     *,
     seed: int = 0,
 ) -> Rows:
-    """Return the order given, or an order of QWYC's appendix B for `target` (N,)."""
+    """Return `order` if it lists the base models, or the order of that name (T,).
+
+    The named orders are those of QWYC's appendix B. Orders by squared error compare
+    scores with `target` (N,).
+    """
     if not isinstance(order, str):
         return check_permutation(order, scores.shape[1])
     full = whole_sums(scores)
@@ -203,13 +218,13 @@ def make_order(
 
 
 def order_individually(scores: Floats, target: Floats) -> Rows:
-    """Order base models by their own mean squared errors, ascending."""
+    """Return base models by ascending mean squared error of each alone."""
     squares = np.einsum("nt,nt->t", scores, scores)
     return np.argsort(squares - 2 * (target @ scores), kind="stable")
 
 
 def order_greedily(scores: Floats, target: Floats) -> Rows:
-    """Order base models greedily: each next one minimises the partial sum's MSE."""
+    """Return base models so that each next one minimises the running sum's MSE."""
     gram = scores.T @ scores
     # Adding k to a sum with residual e changes the squared error by |f_k|^2 - 2 e.f_k.
     change = np.diag(gram) - 2 * (target @ scores)
@@ -223,7 +238,7 @@ def order_greedily(scores: Floats, target: Floats) -> Rows:
 
 
 def check_permutation(order: object, models: int) -> Rows:
-    """Return the order as (T,) int64; BadInput if it is not a permutation."""
+    """Return the order as int64 (T,); BadInput if it is no permutation of models."""
     kept = np.ascontiguousarray(order, np.int64)
     if not np.array_equal(np.sort(kept), np.arange(models)):
         raise BadInput(

@@ -1,9 +1,10 @@
-"""Running sums along an order of base models, and thresholds that cut sorted sums.
+"""Running sums along an order of base models, and thresholds between sorted sums.
 
-A row's number after each position is its running sum, or, for more than two classes,
-minus its margin. A row stops low if its number is below the lower threshold, high if
-above the upper threshold. Cut c of n sorted numbers is the midpoint between the c-th
-and the next number. Equal numbers are never separated. Cuts 0 and n lie just outside.
+Each row has a number after each position: its running sum, or, for more than two
+classes, minus its margin. A row stops low if its number is below the lower threshold,
+and stops high if its number is above the upper threshold. Cut c of n sorted numbers is
+the threshold midway between number c and the next, so that c numbers lie below. No cut
+separates equal numbers. Cuts 0 and n lie just outside all numbers.
 """
 
 from collections.abc import Callable
@@ -22,11 +23,11 @@ AT_ONCE = 1024  # rows whose running sums are in memory at once
 
 
 class Walk:
-    """An iterator over T positions, which adds up the numbers of the rows that go on.
+    """An iterator over T positions that adds up the numbers of active rows.
 
-    Each step yields the numbers of these rows (n,), and a mask of the rows that must
-    not stop low; other rows must not stop high. The caller may shorten `rows` between
-    steps.
+    Each step yields the numbers (n,) of the rows in `rows`, and a mask (n,): True
+    for a row that would be wrong to stop low, False for a row that would be wrong
+    to stop high. The caller may remove rows from `rows` between steps.
     """
 
     def __init__(
@@ -43,17 +44,17 @@ class Walk:
 
 
 class RunningSums(Protocol):
-    """N rows with one number after each of T positions."""
+    """N rows, each with one number after each of T positions."""
 
     final: Floats  # (N,): Numbers after the last position
     border: float | None  # Least final number of a positive row; None if not defined
 
     def walk(self) -> Walk:
-        """Start a walk of all rows, before the first position."""
+        """Return an iterator over the positions that begins with all rows."""
 
 
 class ScoreSums:
-    """Numbers for two classes: the running sums. A positive row must not stop low."""
+    """Running sums of two classes. To stop a positive row low would be wrong."""
 
     def __init__(
         self, scores: Floats, order: Rows, positive: Flags, border: float | None = None
@@ -62,7 +63,7 @@ class ScoreSums:
         self._scores, self._order, self._positive = scores, order, positive
 
     def walk(self) -> Walk:
-        """Start a walk of all rows, before the first position."""
+        """Return an iterator over the positions that begins with all rows."""
         sums = np.zeros(len(self._scores))
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
@@ -73,7 +74,7 @@ class ScoreSums:
 
 
 class MarginSums:
-    """Numbers for K classes: minus the margin of the best class over the second."""
+    """The numbers for K classes: minus the margin of the best class over the second."""
 
     border: float | None = None
 
@@ -85,7 +86,7 @@ class MarginSums:
         self._chosen, self._bias = chosen, bias
 
     def walk(self) -> Walk:
-        """Start a walk of all rows, before the first position."""
+        """Return an iterator over the positions that begins with all rows."""
         sums = np.tile(self._bias, (len(self._scores), 1))
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
@@ -97,12 +98,19 @@ class MarginSums:
 
 
 def spread_of(sums: RunningSums) -> Floats:
-    """Return the standard deviation (T,) of number changes after each position."""
+    """Return how much numbers still change after each position, shape (T,).
+
+    It is the standard deviation, over rows, of the final number minus the current
+    one.
+    """
     return np.array([np.std(sums.final - values) for values, _ in sums.walk()])
 
 
 def parted(values: Floats) -> NDArray[np.bool_]:
-    """Return a mask of cuts (n + 1,): True if a threshold can cut the sorted values."""
+    """Return a mask of cuts (n + 1,) of n sorted values.
+
+    It is True if a threshold fits between the values on both sides of the cut.
+    """
     middle = values[:-1] / 2 + values[1:] / 2  # halved first: sums may overflow
     valid = np.ones(len(values) + 1, np.bool_)
     valid[1:-1] = (values[:-1] < middle) & (middle < values[1:])
@@ -110,7 +118,7 @@ def parted(values: Floats) -> NDArray[np.bool_]:
 
 
 def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
-    """Encode `rows`, sorted by `values`: ~row if the value equals the previous value.
+    """Encode `rows`, sorted by `values`: a row equal to the row before becomes ~row.
 
     >>> list_entries(np.array([4, 0, 2, 1, 3]), np.array([-2.0, -1, -1, 0.5, 3]))
     array([ 4,  0, -3,  1,  3], dtype=int32)
@@ -119,7 +127,10 @@ def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
 
 
 def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
-    """Return thresholds that stop values before cut a low, and from cut b on high."""
+    """Return (lower, upper) such that values [:a] are below and values [b:] above.
+
+    `values` ascend. Values between a and b lie between the thresholds.
+    """
     n = len(values)
     lower, upper = -np.inf, np.inf
     if a == n > 0:
@@ -134,9 +145,11 @@ def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
 
 
 def whole_sums(scores: Floats, start: Floats | float = 0.0) -> Floats:
-    """Add up each row's base scores (N, T[, K]) in their order, beginning at `start`.
+    """Return the sum of the scores of all base models, shape (N,) or (N, K).
 
-    NumPy's `sum` adds in pairs, and could round to another decision at a threshold.
+    The scores (N, T[, K]) are added to `start` one base model after the other.
+    NumPy's `sum` adds in pairs; its rounding could change a decision at the
+    threshold.
     """
     out = np.empty((len(scores), *scores.shape[2:]))
     for first in range(0, len(scores), AT_ONCE):

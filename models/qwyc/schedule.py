@@ -20,7 +20,10 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """An upper bound on the share of decisions that early exits change on new rows."""
+    """An upper bound on the share of decisions that early exits change on new rows.
+
+    It holds with a confidence, and was computed from calibration rows.
+    """
 
     bound: float  # Upper bound of the share, in [0, 1]
     # Probability, over draws of calibration rows, that the bound holds, in (0, 1)
@@ -29,11 +32,11 @@ class Promise:
     changed: int  # Number of changed decisions among the calibration rows
 
     def array(self) -> Floats:
-        """Return the four attributes as an array (4,)."""
+        """Return bound, confidence, rows and changed as an array (4,)."""
         return np.array([self.bound, self.confidence, self.rows, self.changed])
 
     def __str__(self) -> str:
-        """Return the promise as a sentence."""
+        """Return a sentence that states the promise."""
         return (
             f"at most {self.bound:.3%} of decisions change on fresh rows, with "
             f"{self.confidence:.0%} confidence ({self.changed} of {self.rows} "
@@ -76,7 +79,7 @@ class _Ordered:
             object.__setattr__(self, name, part)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays from which `load_early_exit` makes this schedule again."""
+        """Return the arrays that `load_early_exit` restores this schedule from."""
         promise: Promise | None = getattr(self, "promise")  # noqa: B009
         return {
             "order": self.order.astype(np.int32),
@@ -85,16 +88,19 @@ class _Ordered:
         }
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return each row's answer (N,), and the number of base models used (N,)."""
+        """Return the answer of each row (N,), and how many base models it used (N,)."""
         raise NotImplementedError
 
     def without_stops(self) -> Self:
-        """Return a schedule with the same order that stops no row early."""
+        """Return a schedule with the same order, in which no row stops early."""
         limits = {name: np.full(len(self.order), x) for name, x in self.never.items()}
         return replace(self, **limits)
 
     def changed(self, scores: Floats, decisions: NDArray[Any] | None = None) -> int:
-        """Count the rows that stop early and whose answer differs from `decisions`."""
+        """Return how many rows stop early with another answer than `decisions` (N,).
+
+        If `decisions` is None, the answers of the whole ensemble are compared.
+        """
         if decisions is None:
             decisions, _ = self.without_stops().evaluate(scores)
         answers, used = self.evaluate(scores)
@@ -106,12 +112,13 @@ class _Ordered:
 class Schedule(_Ordered):
     """The order of T base models, and the running sums at which to stop; two classes.
 
-    Scores of base models are added in `order`, from zero. After the r-th, a sum above
-    `upper[r]` stops the row as positive, a sum below `lower[r]` as negative. After the
-    last, the row is positive if its whole sum is at least `threshold`. The whole sum is
-    added in the base models' own order, so that every schedule rounds it alike. An
-    intercept of the ensemble is subtracted from the threshold before fitting.
-    Immutable; safe to share between threads.
+    Scores of base models are added in `order`, from zero. If the sum after the base
+    model at position r is above `upper[r]`, the row stops as positive; if it is below
+    `lower[r]`, the row stops as negative. After the last base model, the row is
+    positive if the sum of all its scores is at least `threshold`. For this decision the
+    scores are added in the base models' own order, so that every schedule rounds alike.
+    If the ensemble has an intercept, subtract it from the threshold before fitting. A
+    schedule is immutable, and safe to share between threads.
 
     Attributes
     ----------
@@ -120,11 +127,11 @@ class Schedule(_Ordered):
     lower, upper : (T,) float64
         Thresholds by position, lower <= upper; infinite at positions without stops.
     threshold : float
-        Least whole sum of a positive row, for which the schedule was fitted: QWYC's
-        beta.
+        Least sum of all scores of a positive row, for which the schedule was fitted:
+        QWYC's beta.
     promise : Promise or None
-        Bound for fresh rows. None without calibration rows: nothing is then known
-        about other rows than the fitted ones.
+        Bound on changed decisions for new rows. None if there were no calibration rows:
+        nothing is then known about new rows.
     """
 
     lower: Floats
@@ -154,11 +161,11 @@ class Schedule(_Ordered):
             )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays from which `load_early_exit` makes this schedule again."""
+        """Return the arrays that `load_early_exit` restores this schedule from."""
         return {**_Ordered.arrays(self), "threshold": np.array([self.threshold])}
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Return decisions (N,) and base models used (N,) for scores (N, T).
+        """Return each row's decision (N,), and how many base models it used (N,).
 
         Raises
         ------
@@ -177,11 +184,12 @@ class Schedule(_Ordered):
 class MarginSchedule(_Ordered):
     """The order of T base models, and the margins at which to stop; K classes.
 
-    Each base model adds a score to every class, in `order`, starting from `bias`. After
-    the r-th, the row stops with the best class if its sum exceeds the second best by
-    more than `margin[r]`. After the last, the answer is the best class by whole sums,
-    added in the base models' own order. Of equal sums the first is the best. Immutable;
-    safe to share between threads.
+    Each base model adds a score to every class, in `order`, starting from `bias`. If
+    the largest sum after the base model at position r exceeds the second largest by
+    more than `margin[r]`, the row stops with the leading class. After the last base
+    model, the answer is the class with the largest sum of all scores, added in the base
+    models' own order. Of equal sums the first is the largest. A schedule is immutable,
+    and safe to share between threads.
 
     Attributes
     ----------
@@ -193,7 +201,7 @@ class MarginSchedule(_Ordered):
         Sums of the classes before the first base model, for which the schedule was
         fitted.
     promise : Promise or None
-        Bound for fresh rows, as in `Schedule`.
+        Bound on changed decisions for new rows, as in `Schedule`.
     """
 
     margin: Floats
@@ -222,11 +230,11 @@ class MarginSchedule(_Ordered):
             )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays from which `load_early_exit` makes this schedule again."""
+        """Return the arrays that `load_early_exit` restores this schedule from."""
         return {**_Ordered.arrays(self), "bias": self.bias}
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return chosen classes (N,) and base models used (N,) for scores (N, T, K).
+        """Return each row's class (N,), and how many base models it used (N,).
 
         Raises
         ------
@@ -241,7 +249,10 @@ class MarginSchedule(_Ordered):
 
 
 def check_scores(scores: Floats, *shape: int | str) -> Floats:
-    """Return scores (N, T[, K]) as contiguous float64; BadInput for other shapes."""
+    """Return scores (N, T[, K]) as a contiguous array of float64.
+
+    Raises BadInput if the shape differs from `shape`, or a score is not finite.
+    """
     scores = np.ascontiguousarray(as_numbers(scores, "scores"), np.float64)
     found = scores.shape[1:]
     fits = len(found) == len(shape) and all(

@@ -1,1 +1,1 @@
-"""Learners by name, and strategies that race them: DAUB, Successive Halving, OBMS."""
+"""Choose among learners by a race: learners by name, and strategies of races."""

@@ -1,4 +1,4 @@
-"""Scikit-learn learners as arms of a race, timed in CPU seconds of one thread."""
+"""Arms of a race: they train scikit-learn learners and measure CPU seconds."""
 
 import time
 import warnings
@@ -32,13 +32,14 @@ KNOWN = 6
 
 @dataclass(eq=False)
 class ExamplesArm:
-    """A learner trained on the first n examples of each split; folds are averaged.
+    """An arm that trains a learner on the first n training rows of each split.
 
-    A larger training continues a smaller one if the model stays the same. `scored` is
-    the number of training rows for the training score, None for all; 0 gives no score.
-    A training on n rows is validated on the first max(least_valid, 4 n) validation
-    rows; None, and a training on all rows, take all. `model` trains on `every`, None
-    for the training rows of the split.
+    Scores are averaged over the splits. If the learner can continue a smaller training
+    with the same result, it does. `scored` is the number of training rows to compute
+    the training score on: None for all, 0 for no training score. A training on n rows
+    is validated on the first max(least_valid, 4 n) validation rows; a training on all
+    rows, or any if `least_valid` is None, on all validation rows. `model` fits the
+    learner to the rows `every`, or to the training rows of the split if None.
     """
 
     learner: Any
@@ -53,7 +54,7 @@ class ExamplesArm:
     _had: int = field(init=False, default=0)
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Train on `amount` examples of each split, and validate the models."""
+        """Train on `amount` examples of each split; return the mean scores."""
         warm = 0 < self._had < amount
         earlier = self._models if warm else [None] * len(self.splits)
         had, self._had, self._models = self._had, 0, []
@@ -70,7 +71,11 @@ class ExamplesArm:
         return replace(mean(outcomes), warnings=tuple(found))
 
     def model(self, amount: int) -> Any:
-        """Return the estimator fitted on `every`, or on `amount` rows of the split."""
+        """Return a fitted estimator, trained on the rows `every`.
+
+        If `every` is None, it is trained on the first `amount` training rows of
+        the split.
+        """
         if self.every is not None:
             with collected_warnings():
                 fresh = seeded_copy(self.learner, self.seed)
@@ -98,12 +103,12 @@ class ExamplesArm:
 
 @dataclass(eq=False)
 class IterationsArm:
-    """A learner given iterations: each adds a pass, batch, tree or boosting round.
+    """An arm that trains a learner for more and more iterations on all training rows.
 
-    It needs `partial_fit` (an iteration is one batch; None for all rows), or
-    `warm_start` and `n_estimators` or `max_iter` (an iteration raises that parameter by
-    one). Batches follow each other through all training rows. `scored` is as in
-    `ExamplesArm`.
+    A learner with `partial_fit` gets one batch of rows per iteration (all rows if
+    `batch` is None); batches follow each other through the training rows. A learner
+    with `warm_start` gets `n_estimators` or `max_iter` raised by one per iteration.
+    `scored` is as in `ExamplesArm`.
     """
 
     learner: Any
@@ -124,7 +129,10 @@ class IterationsArm:
             )
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Continue training to `amount` iterations in total, and validate."""
+        """Train on until the learner has had `amount` iterations in total.
+
+        Returns the validation score and the CPU seconds.
+        """
         if self._model is None or amount < self._had:
             self._model, self._had = seeded_copy(self.learner, self.seed), 0
         with collected_warnings() as found:
@@ -136,7 +144,7 @@ class IterationsArm:
         return replace(outcome, warnings=tuple(found))
 
     def model(self, amount: int) -> Any:
-        """Return the estimator after `amount` iterations."""
+        """Return the estimator, fitted with `amount` iterations in total."""
         if self._had != amount:
             self(amount)
         return self._model
@@ -163,9 +171,10 @@ class IterationsArm:
 def validate(
     model: Any, measure: Score, rows: Split, start_s: float, now: Clock
 ) -> TrainingOutcome:
-    """Score a model on validation rows, and on training rows if there are any.
+    """Score a fitted model on the validation rows, and return scores and seconds.
 
-    The training of the model began at `start_s`.
+    The training rows in `rows`, if any, give the training score. `start_s` is the
+    time at which the training began.
     """
     fitted_s = now()
     score = measure.make_scorer()
@@ -175,7 +184,7 @@ def validate(
 
 
 def seeded_copy(learner: Any, seed: int) -> Any:
-    """Return an unfitted copy of a learner, with its random generators seeded."""
+    """Return an unfitted copy of a learner whose random generators get the seed."""
     from sklearn.base import clone
 
     model = clone(learner)
@@ -192,7 +201,10 @@ def last_step(learner: Any) -> Any:
 
 @contextmanager
 def collected_warnings() -> Iterator[dict[str, None]]:
-    """Collect the distinct warnings of a block, and run it with one thread."""
+    """Run a block with one thread, and collect its warnings in a dict.
+
+    The keys of the dict are the distinct texts of the warnings.
+    """
     found: dict[str, None] = {}
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
@@ -202,7 +214,7 @@ def collected_warnings() -> Iterator[dict[str, None]]:
 
 
 def mean(outcomes: Sequence[TrainingOutcome]) -> TrainingOutcome:
-    """Average the scores of several folds and add up their seconds."""
+    """Return the mean scores and the total seconds of trainings on several folds."""
     trained = [o.train_score for o in outcomes if o.train_score is not None]
     return TrainingOutcome(
         score=float(np.mean([outcome.score for outcome in outcomes])),
@@ -213,10 +225,11 @@ def mean(outcomes: Sequence[TrainingOutcome]) -> TrainingOutcome:
 
 
 def fill_empty(estimator: Any, X: Any) -> Any:
-    """Return rows (N, d), altered if scikit-learn's boosting would fail on a column.
+    """Return X, or a copy in which nearly empty columns are 0.
 
-    HistGradientBoosting fails if all drawn rows of a column are missing. Such columns
-    are set to 0, so that no decision depends on them.
+    HistGradientBoosting of scikit-learn fails if a column has no value in the rows
+    that it draws. Only columns for which this may happen are set to 0, so no
+    decision depends on them. X is returned unchanged for all other estimators.
     """
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,

@@ -15,17 +15,17 @@ def daub(
     ratio: float = 1.5,
     training_bound: bool = True,
 ) -> str:
-    """Choose a learner by DAUB as published (Algorithm 1); it was trained on all N.
+    """Return the learner that DAUB chooses (Algorithm 1), trained on all N examples.
 
     Every learner is trained on b = `granularity`, rb and r²b examples, r = `ratio`.
     Then the learner with the largest bound gets r times its last examples, until a
     learner has had all N. The bound extends the line through a learner's last three
     validation scores to N, and with `training_bound` is at most the training score. Of
-    equals the first comes next. The paper's listing corrects a falling curve with its
-    two signs swapped; this function does what the paper's text says, "meet in the
-    middle".
+    equal learners the first comes next. The paper's listing has two signs swapped where
+    it corrects a falling curve; this function does what the paper's text says, "meet in
+    the middle".
 
-    BadInput if r <= 1, b < 1, b r² > N, or every learner fails.
+    Raises BadInput if r <= 1, b < 1, b r² > N, or every learner fails.
     """
     limit = need_limit(race)
     if not ratio > 1:
@@ -50,7 +50,7 @@ def daub(
 
 
 def train_all(race: Race) -> str:
-    """Train every learner on all examples, at full cost, and return the best."""
+    """Train every learner on all examples, and return the one with the best score."""
     limit = need_limit(race)
     race.train_all([(name, limit) for name in race.active])
     return race.leader()
@@ -72,7 +72,7 @@ def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> floa
 
 
 def monotone(scores: Sequence[float]) -> list[float]:
-    """Make a learning curve monotone: replace both ends of a fall by their mean."""
+    """Return the scores without falls: both ends of a fall become their mean."""
     mended: list[float] = []
     for score in scores:
         if mended and score < mended[-1]:
@@ -82,7 +82,7 @@ def monotone(scores: Sequence[float]) -> list[float]:
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the least-squares slope; 0 for a single point."""
+    """Return the least-squares slope of y over x; 0 for a single point."""
     x_mean, y_mean = sum(x) / len(x), sum(y) / len(y)
     spread = sum((value - x_mean) ** 2 for value in x)
     joint = sum((a - x_mean) * (b - y_mean) for a, b in zip(x, y, strict=True))
@@ -90,12 +90,12 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def whole(amount: float) -> int:
-    """Round up to whole examples, ignoring the rounding error of a product."""
+    """Round an amount up to a whole number, unless it exceeds one by rounding only."""
     return math.ceil(amount - 1e-9 * amount)
 
 
 def need_limit(race: Race) -> int:
-    """Return the race's limit N on examples; BadInput if the race has no limit."""
+    """Return N, the race's limit on examples; BadInput if the race has none."""
     if race.limit is None:
         raise BadInput(
             "the race has no limit; this strategy needs to know the most examples"

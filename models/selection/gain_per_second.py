@@ -64,11 +64,12 @@ Falls = Mapping[int, Fall | None]  # falls by n; None if too few learners have h
 
 
 def gain_per_second(race: Race, *, worth: float = 0.00075, spread: float = 0.07) -> str:
-    """Choose a learner by the expected gain per second; it was trained on all N.
+    """Return the learner with the best score, trained on all N examples.
 
-    `worth` is the gain that justifies as many seconds as the first trainings took, in
-    units of the score, >= 0. `spread` is the deviation of the exponents with which
-    learners' errors fall, > 0. BadInput if every learner fails.
+    The learner with the largest expected gain per second trains next, as described at
+    the top of this module. `worth` >= 0 is the gain in score that justifies as many
+    seconds as the first trainings took. `spread` > 0 is the deviation of the exponents
+    with which learners' errors fall. Raises BadInput if every learner fails.
     """
     limit = need_limit(race)
     if not (worth >= 0 and 0 < spread < math.inf):  # refuses NaN, too
@@ -104,14 +105,14 @@ class _Step:
 
     @property
     def rate(self) -> tuple[float, float]:
-        """Sort key: gain per second first; if gains are unknown, low cost."""
+        """Key to sort steps: gain per second first, then low cost."""
         rate = self.gain / self.seconds if self.seconds > 0 else math.inf
         return rate, -self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """The rule applied to one race: which learners may still win, and at what cost."""
+    """The rule applied to one race: which learners may train next, and at what cost."""
 
     race: Race
     limit: int
@@ -121,10 +122,10 @@ class _Rule:
     unit: float
 
     def steps(self, *, begun: bool) -> list[_Step]:
-        """List the next trainings that are worth their seconds.
+        """Return the next trainings that are worth their seconds.
 
-        If `begun`, list trainings of learners that have been trained; otherwise, of
-        learners that have not been trained.
+        If `begun`, these are of learners that were trained before; otherwise of
+        learners that were not.
         """
         unspent_s, least, falls = self.unspent_s(), self._least_error(), self._falls()
         steps = []
@@ -139,7 +140,7 @@ class _Rule:
         return steps
 
     def unspent_s(self) -> float:
-        """Return the seconds that are left to train learners other than the leader."""
+        """Return the seconds left for trainings of learners other than the leader."""
         leader = self.race.leader()
         own_s = 0.0 if self.race.had(leader) == self.limit else self._full_s(leader)
         least_s = max(STAY * self.begin_s + own_s, SHORT_S)
@@ -147,7 +148,11 @@ class _Rule:
         return allowed_s - self.race.seconds - own_s
 
     def _halving_s(self) -> float:
-        """Estimate the seconds of halving by 3 that keeps the least expected errors."""
+        """Estimate the seconds of halving by 3 at the costs seen so far.
+
+        Each round keeps the third of the learners with the least expected
+        errors.
+        """
         falls = self._falls()
         arms = sorted(self.race.active, key=lambda name: self._expected(name, falls))
         rounds = 1 + math.floor(math.log(len(arms), THIRD) + 1e-9)
@@ -159,7 +164,7 @@ class _Rule:
         return total_s
 
     def _expected(self, name: str, falls: Falls) -> float:
-        """Return the expected log error at N; the latest if falls are unknown."""
+        """Return the expected log error at N; the latest error if falls are unknown."""
         line = self.race.curves[self.race.like(name)][-1]
         if line.amount == self.limit:
             return self._log_error(line)
@@ -175,7 +180,10 @@ class _Rule:
         return own_s + min(others_s, max(self.unspent_s(), 0.0))
 
     def points(self, name: str) -> Points:
-        """Return the training costs of a learner, or of the one that stands for it."""
+        """Return pairs (examples, CPU seconds) of the trainings of a learner.
+
+        For an untrained learner, a trained learner of its family answers.
+        """
         return measured(self.race, self.race.like(name))
 
     def _open(self, name: str) -> bool:
@@ -186,7 +194,7 @@ class _Rule:
         return cost_at(self.points(name), self.limit)
 
     def _step(self, name: str, least: float, falls: Falls) -> tuple[_Step, float]:
-        """Return a learner's next training, and the seconds of its training on N."""
+        """Return a learner's next training, and the seconds of a training on all N."""
         points = self.points(name)
         curve = self.race.curves[self.race.like(name)]
         before = [line for line in curve if line.amount < self.limit][-1]
@@ -211,7 +219,10 @@ class _Rule:
         return {n: self._fall(n) for n in amounts if n < self.limit}
 
     def _fall(self, amount: int) -> Fall | None:
-        """Return mean and deviation of falls from `amount` to N; None if unknown."""
+        """Return (mean, deviation) of the falls of log errors from `amount` to N.
+
+        Returns None if too few learners have been trained on N.
+        """
         curves = [
             curve
             for name, curve in self.race.curves.items()
@@ -235,7 +246,7 @@ class _Rule:
         return math.log(max(self.race.best - line.score, LEAST_ERROR * self.unit))
 
     def _log_error_at(self, curve: Curve, amount: int) -> float:
-        """Interpolate a curve linearly on log-log axes."""
+        """Return the log error at `amount`, interpolated linearly on log-log axes."""
         right = next(k for k, line in enumerate(curve) if line.amount >= amount)
         if curve[right].amount == amount:
             return self._log_error(curve[right])
@@ -253,7 +264,10 @@ def _unit(race: Race) -> float:
 
 
 def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
-    """Return the expected gain G over the `least` error; infinite if `fall` is None."""
+    """Return by how much the error at N is expected to come below `least`.
+
+    This is G of the module's formula. It is infinite if `fall` is None (unknown).
+    """
     if fall is None:
         return math.inf
     mean, scale = log_error - fall[0], fall[1] * math.sqrt(3) / math.pi
@@ -263,7 +277,7 @@ def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
 
 
 def measured(race: Race, name: str) -> Points:
-    """Return the cost, from the start, of each amount that a learner was trained to."""
+    """Return a learner's trainings as pairs (amount, CPU seconds from the start)."""
     points, total_s = [], 0.0
     for line in race.curves[name]:
         total_s = total_s + line.seconds if race.carries_on else line.seconds
@@ -272,7 +286,7 @@ def measured(race: Race, name: str) -> Points:
 
 
 def next_amount(points: Points, limit: int) -> int:
-    """Return the next number of examples: at least twice the last number, at most N."""
+    """Return the next number of examples: at least twice the last, at most N."""
     n, seconds = points[-1]
     slope = _slope(points)
     payable = n + (GROWTH - 1) * seconds / slope if slope > 0 else math.inf
@@ -282,10 +296,11 @@ def next_amount(points: Points, limit: int) -> int:
 
 
 def cost_at(points: Points, amount: int) -> float:
-    """Estimate the CPU seconds from the start to `amount` examples.
+    """Estimate the CPU seconds of a learner from the start to `amount` examples.
 
-    Costs are linear between two trainings, and beyond the last two. Beyond a single
-    training, costs grow with the square root of n; below the first they are constant.
+    The estimate is linear between two trainings, and beyond the last two. Beyond a
+    single training, it grows with the square root of the examples; below the first
+    training it is constant.
     """
     n, seconds = points[-1]
     if amount <= n:

@@ -1,8 +1,8 @@
-"""Train in separate processes: a crash or an overrun costs only one training.
+"""Train in separate processes, so that a crash or an overrun costs only one training.
 
-A worker holds all arms and trains one at a time. No pool of a library does this: a
-training that overruns is killed with the processes that it started, the death of a
-worker ends its learner's processes, and a race that is killed leaves no process.
+A worker process has copies of all arms, and trains one at a time. A training that takes
+too long is killed together with the processes that it started. If the race itself is
+killed, all its processes end. No library's pool of processes does this.
 """
 
 import io
@@ -38,18 +38,19 @@ GUARD = 'a script must call this from under `if __name__ == "__main__":`'
 
 
 class TrainingDied(Exception):
-    """The process of a training ended, or was killed, before it answered."""
+    """Raised if the process of a training ended or was killed before it answered."""
 
 
 class CannotBeSent(Exception):
-    """A learner, its rows or its fitted model cannot be sent between processes."""
+    """Raised if a learner, its rows or its model cannot be sent between processes."""
 
 
 @dataclass(eq=False)
 class Worker:
-    """One process that holds copies of all arms and trains one at a time.
+    """A process that has copies of all arms and trains one at a time.
 
-    `rows` are the data that the pickled arms refer to. `limit_s` are wall seconds.
+    `rows` are the arrays that the pickled arms refer to. `limit_s` is the largest
+    time of one training in wall seconds.
     """
 
     arms: Mapping[str, bytes]
@@ -60,11 +61,12 @@ class Worker:
     _closed: bool = field(init=False, default=False)
 
     def ask(self, name: str, amount: int, method: str) -> Any:
-        """Call a method of an arm, whose own errors are raised.
+        """Call a method of arm `name` in the process, and return its result.
 
-        A process that died before the call is replaced once. TrainingDied if the
-        training overran or its process died; CannotBeSent if the arm or its answer
-        cannot be sent.
+        Errors of the method are raised here. If the process died before the
+        call, a new process takes over, once. Raises TrainingDied if the
+        training takes too long or its process dies, and CannotBeSent if the arm
+        or the result cannot be sent.
         """
         request = name, amount, method
         if not self._begin(request) and not self._begin(request):
@@ -75,7 +77,7 @@ class Worker:
         return result
 
     def stop(self) -> None:
-        """Kill the process, and the processes that it started."""
+        """Kill the process and all processes that it started."""
         process, self._process = self._process, None
         if process is not None:
             _kill(process)
@@ -83,12 +85,15 @@ class Worker:
             self._connection.close()
 
     def close(self) -> None:
-        """Stop for good; a thread that waits for an answer gets `TrainingDied`."""
+        """Kill the process, and start no new one.
+
+        A thread that waits for an answer gets the error `TrainingDied`.
+        """
         self._closed = True
         self.stop()
 
     def _begin(self, request: tuple[str, int, str]) -> bool:
-        """Send the process a request; return False if the process had died."""
+        """Send a request to the process. Return False if the process was dead."""
         if self._process is None:
             self._start()
         with suppress(OSError, TrainingDied):
@@ -98,7 +103,7 @@ class Worker:
         return False
 
     def _receive(self, limit_s: float | None) -> Any:
-        """Wait for a message; TrainingDied if the process ends or takes too long."""
+        """Return the next message; TrainingDied if the process ends or is too slow."""
         process, connection = self._process, self._connection
         if process is None:
             raise TrainingDied("the race has ended")
@@ -158,7 +163,11 @@ def _wait_s(start_s: float, limit_s: float | None) -> float:
 def isolated(
     arms: Mapping[str, Arm], *, jobs: int = 1, limit_s: float | None = None
 ) -> Iterator[dict[str, "IsolatedArm"]]:
-    """Yield arms that train in `jobs` processes; the processes end with the block."""
+    """Yield arms that train in `jobs` worker processes instead of this process.
+
+    The processes end with the block. A training longer than `limit_s` wall seconds
+    is killed.
+    """
     packer = _Packer()
     packed: dict[str, bytes] = {}
     refused: dict[str, str] = {}
@@ -190,7 +199,10 @@ class WorkerPool:
 
     @contextmanager
     def worker(self, preferred: Worker | None) -> Iterator[Worker]:
-        """Lend an idle worker, preferably `preferred`; wait until a worker is idle."""
+        """Give a thread an idle worker for the time of the block.
+
+        It is `preferred` if that worker is idle. Waits until a worker is idle.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._idle)
             worker = preferred if preferred in self._idle else self._idle[0]
@@ -206,9 +218,10 @@ class WorkerPool:
 
 @dataclass(slots=True, eq=False)
 class IsolatedArm:
-    """An arm that trains in a worker: if idle, the worker of its last training.
+    """An arm that trains in a worker process, if possible in that of its last training.
 
-    If an arm cannot be sent, it trains in this process, or fails if `arm` is None.
+    If the arm cannot be sent to the process, `arm` trains in this process. If `arm`
+    is None, the training fails.
     """
 
     name: str
@@ -219,12 +232,12 @@ class IsolatedArm:
     last: Worker | None = None
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Train in a worker process, and validate."""
+        """Train to `amount` in a worker process, and return the outcome."""
         outcome: TrainingOutcome = self._ask(amount, "__call__")
         return outcome
 
     def model(self, amount: int) -> Any:
-        """Fetch the fitted estimator; train again if its worker has ended."""
+        """Return the fitted estimator. It is trained again if its worker has ended."""
         return self._ask(amount, "model")
 
     def _ask(self, amount: int, method: str) -> Any:
@@ -243,7 +256,7 @@ class IsolatedArm:
 
 
 class _Packer:
-    """Pickles arms one by one. Rows that arms share are left out, and collected."""
+    """Pickles arms one by one. Rows that several arms share are collected only once."""
 
     def __init__(self) -> None:
         self.rows: list[Split] = []
@@ -270,7 +283,7 @@ def _received(place: int) -> Split:
 
 
 def _context() -> Any:
-    """Return a start method that does not fork this process: it may use OpenMP."""
+    """Return a way to start processes without a fork, as OpenMP may be in use here."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -279,7 +292,6 @@ def _context() -> Any:
 
 
 def _kill(process: Any) -> None:
-    """Kill a process and its group, as a learner may have started processes."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError):  # the process has ended or has no group yet
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Make learners by name: unfitted classifiers and regressors that can be compiled."""
+"""Make unfitted classifiers and regressors, which polydom can compile, by name."""
 
 import inspect
 import re
@@ -95,8 +95,8 @@ def make_learner(
     spec
         A name, or a mapping with `name` and parameters of the estimator. The name is
         one of `LEARNERS[task]`, which scale and fill their inputs as needed, or
-        "module:Class" of scikit-learn, LightGBM or XGBoost, which gets its inputs
-        unchanged; only missing values that the class refuses are filled.
+        "module:Class" of scikit-learn, LightGBM or XGBoost. Such a class gets its
+        inputs unchanged, except that missing values are filled if it refuses them.
     seed
         Value of a `random_state` parameter that the spec does not give.
     task
@@ -159,7 +159,7 @@ def _of_the_other(name: str, task: Task) -> BadProject:
 
 
 def _names(known: Mapping[str, Recipe]) -> dict[str, str]:
-    """Map every accepted text for a learner, such as its class name, to its name."""
+    """Map each accepted text for a learner, such as its class name, to its name."""
     names = {name: name for name in known}
     for name, (path, _, _) in known.items():
         own = path.partition(":")[2]
@@ -169,11 +169,12 @@ def _names(known: Mapping[str, Recipe]) -> dict[str, str]:
 
 
 def describe_learner(estimator: Any) -> dict[str, Any]:
-    """Write an unfitted estimator as a project's `[learner]` table.
+    """Return the `[learner]` table of a project that describes an unfitted estimator.
 
-    The table has "module:Class" as `name`, and the parameters that differ from
-    defaults. BadModel if the estimator is a Pipeline or has no compiled form;
-    BadProject if a parameter is not a number, a text or a list of these.
+    The table has "module:Class" as `name`, and all parameters that differ from
+    their defaults. Raises BadModel if the estimator is a Pipeline or has no
+    compiled form, and BadProject if a parameter is not a number, a text or a list
+    of numbers and texts.
     """
     path = compilable(estimator)
     if path is None:
@@ -243,7 +244,7 @@ def _more_names(made: Any) -> set[str]:
 
 
 def _unused(made: Any, parameters: Mapping[str, Any], names: set[str]) -> list[str]:
-    """Fit XGBoost on two rows, and return the parameters that it reports as unused."""
+    """Fit XGBoost to two rows; return the names of parameters that XGBoost ignores."""
     more = {key: one for key, one in parameters.items() if key not in names}
     # Parameters are tried together with the ones that decide about their use.
     more |= {key: parameters[key] for key in DECISIVE if key in parameters}

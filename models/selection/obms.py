@@ -41,7 +41,7 @@ Penalty = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelClass:
-    """The facts about a class that OBMS needs before any training."""
+    """What OBMS must know about a class of models before the first training."""
 
     rows: int  # Examples that one quantum trains the class on: the paper's n_i
     penalty: Penalty  # Penalty as a function of the examples seen: the paper's gamma_i
@@ -54,14 +54,15 @@ def choose_class(
     quanta: int,
     deviation: float = 1.0,
 ) -> str:
-    """Spend a budget on unrelated classes by upper confidence (OBMS, Algorithm 1).
+    """Return the best of unrelated classes by upper confidence (OBMS, Algorithm 1).
 
-    Every class gets one quantum; each further quantum goes to the class with the best
-    bound. The answer is the class that got most of the `quanta`, the paper's T.
-    `deviation` is the range of the losses: the paper's kappa_2.
+    The budget is `quanta` quanta of computation, the paper's T. Every class gets one
+    quantum; each further quantum goes to the class with the best bound. The result is
+    the class that got the most quanta. `deviation` is the range of the losses: the
+    paper's kappa_2.
 
-    BadInput if the budget is below one quantum per class, the race and the classes
-    differ, or the arms report no training scores.
+    Raises BadInput if the budget is below one quantum per class, the race and the
+    classes differ, or the arms report no training scores.
     """
     _need_same(race, classes)
     if quanta < len(classes):
@@ -114,7 +115,10 @@ def coarse_grid(
 
 
 def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
-    """Pick the fewest values so that each v has a pick in [v, (1 + slack) v]."""
+    """Return the positions of the fewest values that cover all values.
+
+    A value v is covered by a chosen value in [v, (1 + slack) v].
+    """
     order = sorted(range(len(values)), key=values.__getitem__)
     picked: list[int] = []
     while order:
@@ -128,11 +132,12 @@ def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
 def choose_nested(
     race: Race, classes: Mapping[str, ModelClass], *, quanta: int, slack: float = 0.5
 ) -> str:
-    """Choose among nested classes on a coarse grid (OBMS, equation 12).
+    """Return the best of some nested classes, by a coarse grid (OBMS, equation 12).
 
-    The classes of the grid share the budget of `quanta`, the paper's T, equally.
-    `classes` ascend. `slack` is the width of the grid, > 0: the paper's lambda. Errors
-    are those of `choose_class` and `coarse_grid`.
+    `classes` ascend: each contains the class before. `coarse_grid` chooses a few of
+    them, and these share the budget of `quanta` quanta, the paper's T, equally.
+    `slack` > 0 is the width of the grid: the paper's lambda. Raises BadInput as
+    `choose_class` and `coarse_grid` do.
     """
     _need_same(race, classes)
     grid = coarse_grid(classes, quanta=quanta, slack=slack)
@@ -151,7 +156,7 @@ def choose_nested(
 
 
 def risk(race: Race, name: str) -> float:
-    """Return a class's latest training loss."""
+    """Return the training loss after the latest training of a class."""
     score = race.curves[name][-1].train_score if race.curves[name] else None
     if score is None:
         raise BadInput(f"class {name!r} has no training score; budgets go by them")
@@ -174,17 +179,20 @@ def vc_penalty(dimension: float, *, scale: float = 1.0) -> Penalty:
 
 
 def tree_penalty(leaves: int, features: int, *, scale: float = 1.0) -> Penalty:
-    """Return the penalty for binary trees, of a VC dimension of order L log2(L D)."""
+    """Return the penalty for binary trees with a number of leaves.
+
+    Their VC dimension is of the order L log2(L D) for L leaves and D features.
+    """
     return vc_penalty(tree_dimension(leaves, features), scale=scale)
 
 
 def boosting_penalty(
     rounds: int, leaves: int, features: int, *, scale: float = 1.0
 ) -> Penalty:
-    """Return the penalty for weighted votes of T trees of VC dimension d each.
+    """Return the penalty for weighted votes of `rounds` trees.
 
-    The dimension of the votes is at most 2 (d + 1)(T + 1) log2(e (T + 1)) (Freund and
-    Schapire, 1997, theorem 8).
+    The VC dimension of the votes of T trees of dimension d is at most 2 (d + 1)(T +
+    1) log2(e (T + 1)) (Freund and Schapire, 1997, theorem 8).
     """
     dimension = tree_dimension(leaves, features)
     votes = 2 * (dimension + 1) * (rounds + 1) * math.log2(math.e * (rounds + 1))
@@ -192,7 +200,10 @@ def boosting_penalty(
 
 
 def tree_dimension(leaves: int, features: int) -> float:
-    """Return L log2(L D), at least 1, for binary trees with L leaves on D columns."""
+    """Return L log2(L D), or 1 if that is less, for L leaves and D features.
+
+    This is the order of the VC dimension of such binary trees.
+    """
     if leaves < 1 or features < 1:
         raise BadInput(f"{leaves} leaves on {features} columns; at least 1 of each")
     return max(leaves * math.log2(leaves * features), 1.0)

@@ -1,4 +1,4 @@
-"""Portfolios: the learner settings that `learner = "auto"` chooses from."""
+"""Settings of the learners that `learner = "auto"` chooses from."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -117,7 +117,10 @@ _PORTFOLIOS: Mapping[Task, tuple[Mapping[str, Setting], Mapping[str, Setting]]] 
 
 
 def installed(task: Task = "classes") -> dict[str, Setting]:
-    """Return the settings of `learner = "auto"` whose libraries are installed."""
+    """Return the settings that `learner = "auto"` can use, by name.
+
+    Settings of libraries that are not installed are left out.
+    """
     always, others = _PORTFOLIOS[task]
     boosted = {
         name: setting
@@ -130,7 +133,10 @@ def installed(task: Task = "classes") -> dict[str, Setting]:
 def make_portfolio(
     settings: Mapping[str, Setting], seed: int, task: Task = "classes"
 ) -> dict[str, Any]:
-    """Make unfitted learners from settings; BadInput for a wrong setting, by name."""
+    """Return an unfitted learner for each setting, by name.
+
+    Raises BadInput with the name of the setting if a setting is wrong.
+    """
     if not settings:
         raise BadInput("a portfolio holds no settings; at least 1 is needed")
     learners = {}

@@ -30,15 +30,19 @@ class TrainingOutcome:
 
 
 class Arm(Protocol):
-    """A learner that a race trains, to one amount after another."""
+    """A function that trains one learner of a race, each time to another amount."""
 
     def __call__(self, amount: int, /) -> TrainingOutcome:
-        """Train to `amount` examples or iterations in total, and validate."""
+        """Train the learner to `amount` examples or iterations in total.
+
+        Returns the scores on validation rows and training rows, and the
+        seconds.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """One line of the log: a learner, the amount, the cost and the result."""
+    """One line of the log of a race: a learner, its amount, the cost and the result."""
 
     learner: str
     amount: int  # Examples of this training, or total iterations after it
@@ -58,12 +62,12 @@ class Allocation:
     error: str = ""  # Reason of the failure; empty after a success
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the line as plain data for JSON."""
+        """Return the line as a dict that can be written as JSON."""
         return asdict(self) | {"warnings": list(self.warnings)}
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> "Allocation":
-        """Make a line from a result of `to_dict`; BadInput for any other mapping."""
+        """Make a line from a dict that `to_dict` returned; BadInput for others."""
         try:
             return cls(**{**line, "warnings": tuple(line["warnings"])})
         except (KeyError, TypeError) as error:
@@ -76,15 +80,16 @@ Bound = Callable[[Curve], float]
 
 @dataclass(eq=False)
 class Race:
-    """Gives amounts to arms and logs the results. Of equal learners the first wins.
+    """Trains learners to the amounts that a strategy asks for, and logs the results.
 
-    Requests are cut to `limit` and raised to `least`. If `carries_on`, an arm continues
-    from its last amount and is charged the difference (iterations); else it starts anew
-    with each training (examples). A loss is the score `best` of a perfect learner minus
-    the score. Of each family in `families` the first learner stands for the others
-    until they are trained. `past` is the log of an interrupted race of the same
-    learners, data and seed. `progress` is called after each allocation. `jobs`
-    trainings may run at once.
+    Amounts are examples or iterations, raised to `least` and lowered to `limit`. If
+    `carries_on`, an arm continues from its last amount and is charged the difference
+    (iterations); otherwise each training starts from the beginning (examples). The loss
+    of a learner is `best`, the score of a perfect learner, minus its score. Of equal
+    learners the first wins. `families` maps learners to families; the results of a
+    trained learner are estimates for untrained ones of its family. `past` is the log of
+    an interrupted race of the same learners, data and seed. `progress` is called after
+    each training. At most `jobs` trainings run at the same time.
     """
 
     arms: Mapping[str, Arm]
@@ -122,7 +127,7 @@ class Race:
 
     @property
     def active(self) -> list[str]:
-        """Learners that have not failed; BadInput if all have failed."""
+        """Learners without a failed training; BadInput if every learner has failed."""
         active = [name for name in self.arms if name not in self.failed]
         if not active:
             first = next(iter(self.failed.values()))
@@ -132,13 +137,17 @@ class Race:
         return active
 
     def train(self, name: str, amount: int, bound: Bound | None = None) -> Allocation:
-        """Train a learner to an amount, unless it had that amount; log its `bound`."""
+        """Train a learner to an amount, and return the line of the log.
+
+        If the learner has been trained to this amount before, the old line is
+        returned. `bound` computes the line's bound from the learning curve.
+        """
         return self.train_all([(name, amount)], bound)[0]
 
     def train_all(
         self, requests: Sequence[tuple[str, int]], bound: Bound | None = None
     ) -> list[Allocation]:
-        """Train several learners as `train` does, `jobs` of them at once."""
+        """Train several learners as `train` does, up to `jobs` at the same time."""
         pairs = [(name, self._possible(name, amount)) for name, amount in requests]
         new = [
             pair
@@ -160,12 +169,15 @@ class Race:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def bound(self, name: str) -> float:
-        """Return a learner's latest bound; infinity if it has none."""
+        """Return a learner's latest bound; infinity if no bound was computed."""
         bound = self.curves[name][-1].bound if self.curves[name] else None
         return math.inf if bound is None else bound
 
     def loss(self, name: str) -> float:
-        """Return a learner's latest loss; infinity if it has none."""
+        """Return the loss of a learner after its latest training.
+
+        The loss is infinity for a learner that is untrained or has failed.
+        """
         if name in self.failed or not self.curves[name]:
             return math.inf
         score = self.curves[name][-1].score
@@ -173,13 +185,13 @@ class Race:
         return self.best - score
 
     def leader(self, names: Iterable[str] | None = None) -> str:
-        """Return the learner with the least latest loss, of `names` or of all."""
+        """Return the learner with the least loss: of `names`, or of all if None."""
         active = self.active
         among = active if names is None else [n for n in names if n in active]
         return min(among or active, key=self.loss)
 
     def unbegun(self) -> list[str]:
-        """Return the first learner of each family in which no learner was trained."""
+        """Return the first learner of each family in which none was trained."""
         active = self.active
         begun = {self._family(name) for name in active if self.curves[name]}
         firsts: dict[str, str] = {}
@@ -188,7 +200,11 @@ class Race:
         return [name for family, name in firsts.items() if family not in begun]
 
     def like(self, name: str) -> str:
-        """Return `name` if trained, else a trained learner of its family, if any."""
+        """Return a learner whose results can estimate those of `name`.
+
+        It is `name` itself if `name` was trained, else the first trained
+        learner of its family. If there is none, `name` is returned.
+        """
         alike = [
             other
             for other in self.active
@@ -212,7 +228,7 @@ class Race:
         return max(amount, self.had(name)) if self.carries_on else amount
 
     def _try(self, name: str, amount: int) -> Allocation:
-        """Train a learner; if its code raises, the allocation's `error` is set."""
+        """Train a learner. If that raises, return a line with the `error`."""
         spent = amount - self.had(name) if self.carries_on else amount
         start = time.perf_counter()
         try:
@@ -241,7 +257,7 @@ class Race:
         train: Callable[[str, int], Allocation],
         bound: Bound | None,
     ) -> Allocation:
-        """Answer one request from the past log, or train, and log the answer."""
+        """Write a line to the log: the same line of the past log, or a new training."""
         done = self.failed.get(name) or self._done.get((name, amount))
         if done is not None:
             return done

@@ -36,7 +36,7 @@ class Selection:
         on all rows after k folds. None if `refit` is false or the fit failed (see
         `error`).
     score
-        Validation score of the chosen learner; larger is better.
+        Latest validation score of the chosen learner; larger is better.
     amount
         Examples, or iterations, of the chosen learner's last training.
     log
@@ -67,7 +67,10 @@ class Selection:
 
 
 def usual_budget(race: Race) -> int:
-    """Return N ceil(log2 n), the budget with which halving's last arms get all N."""
+    """Return N ceil(log2 n) for n learners and N examples or iterations.
+
+    With this budget of Successive Halving, the last learners are trained on all N.
+    """
     arms = len(race.active)
     return max(need_limit(race), arms) * halvings(arms)
 
@@ -143,14 +146,14 @@ def select(
     seed: int = 0,
     running: Running = IN_THIS_PROCESS,
 ) -> Selection:
-    """Choose a near-optimal learner for a fraction of the cost of training all.
+    """Choose a good learner at a fraction of the cost of training all learners.
 
     Parameters
     ----------
     learners
         Unfitted scikit-learn estimators by name; of equals the first wins. If there
-        are ten classes of estimators or more, the first estimator of each class begins
-        and stands for the others of its class until they are trained.
+        are ten classes of estimators or more, the race begins with the first estimator
+        of each class; other estimators are trained if that promises a gain.
     X, y
         (N, D) rows and (N,) targets.
     strategy
@@ -232,7 +235,7 @@ def select_by_iterations(
     seed: int = 0,
     running: Running = IN_THIS_PROCESS,
 ) -> Selection:
-    """Choose among iterative learners: the race gives iterations, on all rows.
+    """Choose a learner by training on all rows with a growing number of iterations.
 
     Parameters
     ----------
@@ -249,7 +252,7 @@ def select_by_iterations(
     Raises
     ------
     BadInput
-        As for `select`, and if a learner cannot carry on.
+        As for `select`, and if a learner cannot be trained by iterations.
     """
     allocate = find_strategy(strategy, iterations=True)
     found = find_score(measure)
@@ -312,7 +315,10 @@ def _run(
 
 
 def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
-    """Map learners to families, their classes; empty for fewer than `MANY` classes."""
+    """Map learners to their classes, as families.
+
+    Returns an empty mapping if there are fewer than `MANY` classes.
+    """
     classes = {
         name: type(last_step(arm.learner)).__name__ for name, arm in arms.items()
     }
@@ -327,7 +333,11 @@ def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
 
 
 def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy:
-    """Return a strategy by its name; BadInput if unknown, or unfit for examples."""
+    """Return a strategy by its name; a function is returned unchanged.
+
+    Raises BadInput if the name is unknown, or if the strategy only works with
+    iterations and `iterations` is False.
+    """
     if not isinstance(name, str):
         return name
     if name not in STRATEGIES:

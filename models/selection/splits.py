@@ -1,7 +1,7 @@
 """Split rows into training rows and validation rows.
 
-A draw of n examples is the first n training rows, so every learner sees the same draws.
-A draw holds every class, and keeps the classes' proportions to within one row.
+Training on n examples uses the first n training rows, so every learner sees the same
+rows. The first n rows contain every class, in its proportion to within one row.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,10 @@ class Split:
     y_valid: NDArray[Any]
 
     def first(self, train: int | None, valid: int | None) -> "Split":
-        """Return the first `train` and `valid` rows of either part; None means all."""
+        """Return a split with only the first training rows and validation rows.
+
+        `train` and `valid` are their numbers; None means all.
+        """
         return Split(
             self.X[:train], self.y[:train], self.X_valid[:valid], self.y_valid[:valid]
         )
@@ -34,7 +37,11 @@ class Split:
 def nested_order(
     y: NDArray[Any], rng: np.random.Generator, *, labels: bool = True
 ) -> NDArray[np.int64]:
-    """Order rows at random so that every prefix has the classes' proportions."""
+    """Return a random order of the rows (N,).
+
+    If `labels`, the first n rows have the proportions of the classes in y, for each
+    n.
+    """
     order = rng.permutation(len(y))
     if not labels:
         return order
@@ -53,8 +60,8 @@ def split(
     """Divide the data into training rows and validation rows.
 
     `validation` is the share in (0, 1) of each class to hold out, a number of folds >=
-    2, or validation rows and their targets. BadInput if a side would be empty, or if
-    validation rows hold a class that no training row has.
+    2, or validation rows and their targets. Raises BadInput if there would be no
+    training or no validation rows, or if a class is only in the validation rows.
     """
     X, y = np.asarray(X), np.asarray(y)
     if len(X) != len(y):
@@ -81,7 +88,7 @@ def split(
 
 
 def _within_class(y: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each row's rank within its class, and the size of its class."""
+    """Return the rank of each row within its class, and the size of its class."""
     _, code, counts = np.unique(y, return_inverse=True, return_counts=True)
     grouped = np.argsort(code, kind="stable")
     rank = np.empty(len(y), dtype=np.int64)
@@ -92,7 +99,7 @@ def _within_class(y: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _held(
     y: NDArray[Any], validation: float | int, rng: np.random.Generator, labels: bool
 ) -> list[NDArray[np.bool_]]:
-    """Return a mask of the validation rows for each split."""
+    """Return a mask of the validation rows, for each split."""
     order = rng.permutation(len(y))
     if isinstance(validation, int) and 2 <= validation <= len(y):
         if labels:  # rows are dealt class by class, so that folds are stratified

@@ -1,4 +1,4 @@
-"""Successive Halving: give every arm a few pulls, keep the better half, repeat."""
+"""Successive Halving: train all arms a little, keep the better half, repeat."""
 
 import math
 
@@ -8,7 +8,7 @@ from .race import Race
 
 
 def uniform(race: Race, *, budget: int) -> str:
-    """Give each arm budget / n pulls, and return the best: SH's baseline."""
+    """Give each of n arms budget / n pulls, and return the best arm (SH, baseline)."""
     arms = race.active
     pulls = budget // len(arms)
     need_pulls(pulls, budget, len(arms))
@@ -38,11 +38,12 @@ def successive_halving(race: Race, *, budget: int) -> str:
 
 
 def doubling(race: Race, *, budget: int) -> str:
-    """Run successive halving with a budget that doubles until `budget` is spent.
+    """Run `successive_halving` with a doubled budget, until `budget` is spent.
 
-    Each run continues the arms of the run before, so all runs together take at most
-    twice the pulls of the last run (SH, section 3). Unlike the paper's, the first
-    budget gives each arm a pull in the first round; BadInput if `budget` is smaller.
+    Returns the arm that the last run chose. Each run continues the trainings of the
+    run before, so all runs together take at most twice the pulls of the last run
+    (SH, section 3). Unlike in the paper, the first run has a budget of one pull per
+    arm in its first round. Raises BadInput if `budget` is smaller.
     """
     arms = len(race.active)
     now = arms * halvings(arms)
@@ -63,7 +64,7 @@ def halvings(arms: int) -> int:
 
 
 def need_pulls(pulls: int, budget: int, least: int) -> None:
-    """Raise BadInput for a budget that leaves an arm without a pull."""
+    """Raise BadInput if the budget leaves an arm without a pull."""
     if pulls < 1:
         raise BadInput(
             f"a budget of {budget} is below one pull per arm; {least} are needed"

@@ -1,4 +1,4 @@
-"""Scores by name, by which learners are validated; larger is better."""
+"""Scores, by name, that validate learners. A larger score is better."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Scorer = Callable[[Any, Any, Any], float]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A score by which learners are validated."""
+    """A score that validates learners; larger is better."""
 
     # Picklable function (fitted estimator, X, y) -> score, or the name of a scorer of
     # scikit-learn; larger is better
@@ -26,7 +26,7 @@ class Score:
     labels: bool = True
 
     def make_scorer(self) -> Scorer:
-        """Return the score as a function (fitted estimator, X, y) -> score."""
+        """Return the function that maps (fitted estimator, X, y) to the score."""
         from sklearn.metrics import get_scorer
 
         scorer: Scorer = get_scorer(self.scorer)
@@ -34,7 +34,7 @@ class Score:
 
 
 def _auc(model: Any, X: Any, y: Any) -> float:
-    """Return the AUC of a model's probabilities, or else of its decision function."""
+    """Return the AUC of probabilities; if there are none, of decision values."""
     if hasattr(model, "predict_proba"):
         scores = model.predict_proba(X)
     else:
@@ -50,7 +50,7 @@ def _r2(model: Any, X: Any, y: Any) -> float:
 
 
 def _mae(model: Any, X: Any, y: Any) -> float:
-    """Return D^2 of absolute errors, at least 0 for the same reason as `_r2`."""
+    """Return D^2 of absolute errors, at least 0: see `_r2`."""
     return max(d2_absolute(y, np.ravel(model.predict(X))), 0.0)
 
 
@@ -69,7 +69,10 @@ SCORES = {
 
 
 def find_score(measure: str | Score) -> Score:
-    """Return the score of this name, or the `Score` given; BadInput if unknown."""
+    """Return the score of this name; a `Score` is returned unchanged.
+
+    Raises BadInput for an unknown name.
+    """
     if isinstance(measure, Score):
         return measure
     if measure not in SCORES:

@@ -1,1 +1,1 @@
-"""Kernels of Algorithm 1, impurity and optimal stopping, and to follow schedules."""
+"""Compiled functions that fit schedules of early exits, and evaluate them."""

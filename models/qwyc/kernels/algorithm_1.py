@@ -1,4 +1,4 @@
-"""Algorithm 1 of QWYC, compiled: counts of rows that a base model could stop next."""
+"""Algorithm 1 of QWYC, compiled: count the rows that each base model could stop."""
 
 import numpy as np
 from numba import boolean, float64, int64, void
@@ -12,7 +12,7 @@ BLOCK = 8  # doubles in a cache line
 
 @njit(void(float64[::1], int64, int64, float64), **OPTIONS)
 def sift(heap: NDArray[np.float64], node: int, size: int, value: float) -> None:
-    """Put `value` at `node` of a max-heap, and sift it down to restore the heap."""
+    """Put `value` at `node` of a max-heap and move it down to its place."""
     while True:
         child = 2 * node + 1
         if child >= size:
@@ -28,7 +28,10 @@ def sift(heap: NDArray[np.float64], node: int, size: int, value: float) -> None:
 
 @njit(int64(FLOATS, float64, float64[::1]), **OPTIONS)
 def smallest(values: NDArray[np.float64], sign: float, out: NDArray[np.float64]) -> int:
-    """Write the smallest of sign * values to `out`, ascending; return their number."""
+    """Write the smallest of the numbers sign * values to `out`, ascending.
+
+    Returns how many numbers were written: as many as `out` holds, or all.
+    """
     size: int = min(out.shape[0], values.shape[0])
     for i in range(size):
         out[i] = sign * values[i]
@@ -52,10 +55,10 @@ def stops_by_errors(
     limits: NDArray[np.float64],
     stops: NDArray[np.int64],
 ) -> None:
-    """Count the rows that can stop on one side, for each number of allowed errors.
+    """Write to `stops[e]` how many rows can stop on one side with at most e errors.
 
-    Rows stop below a threshold on sign * value; stops of `wrong` rows are errors.
-    `stops[e]` counts the rows below the (e + 1)-th smallest of `wrong`, or all rows.
+    A row stops if sign * value is below a threshold. Rows of `right` may stop; a
+    row of `wrong` that stops is an error. `limits` is scratch memory.
     """
     known = smallest(wrong, sign, limits)
     for e in range(stops.shape[0]):
@@ -90,10 +93,12 @@ def count_stops(
     both: bool,
     stopped: NDArray[np.int64],
 ) -> None:
-    """Count the rows that each column could stop with at most `allowed` errors.
+    """Write to `stopped` (L,) how many rows each column could stop.
 
-    Only the `allowed` + 1 extreme values of each side are sorted. `sums` (n,) have the
-    `positives` positive rows first; `stopped` (L,) is filled.
+    A column holds the scores of one base model, which are added to `sums` (n,). At
+    most `allowed` of the stopped rows have another full decision. The first
+    `positives` rows have a positive full decision. Only the `allowed` + 1 extreme
+    values of each side are sorted.
     """
     n = rows.shape[0]
     values = np.empty((BLOCK, n), np.float64)

@@ -1,4 +1,4 @@
-"""Compiled evaluation of a schedule, row by row; arguments are not checked."""
+"""Compiled evaluation of schedules, row by row. Arguments are not checked."""
 
 import math
 
@@ -22,7 +22,11 @@ def follow_limits(
     decisions: NDArray[np.bool_],
     used: NDArray[np.int64],
 ) -> None:
-    """Write the `decisions` (N,) and base models `used` (N,), from scores (N, T)."""
+    """Evaluate a schedule for two classes on scores (N, T).
+
+    The kernel writes each row's decision to `decisions` (N,), and the number of
+    base models that it needed to `used` (N,).
+    """
     last = order.shape[0]
     for i in range(scores.shape[0]):
         total = 0.0
@@ -45,7 +49,11 @@ def follow_limits(
 
 @njit(types.Tuple((int64, float64))(FLOATS), **OPTIONS)
 def leader(sums: NDArray[np.float64]) -> tuple[int, float]:
-    """Return the position (first of ties) and margin of the largest of K >= 2 sums."""
+    """Return the position of the largest of K >= 2 sums, and its margin.
+
+    The margin is the distance to the second largest sum. Of equal sums the first
+    leads.
+    """
     best = 0
     second = -math.inf
     for k in range(1, sums.shape[0]):
@@ -66,7 +74,11 @@ def follow_margins(
     choices: NDArray[np.int64],
     used: NDArray[np.int64],
 ) -> None:
-    """Write the `choices` (N,) and base models `used` (N,), from scores (N, T, K)."""
+    """Evaluate a schedule for K classes on scores (N, T, K).
+
+    The kernel writes the class of each row to `choices` (N,), and the number of
+    base models that the row needed to `used` (N,).
+    """
     last = order.shape[0]
     sums = np.empty(bias.shape[0], np.float64)
     for i in range(scores.shape[0]):

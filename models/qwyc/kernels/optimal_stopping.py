@@ -1,11 +1,13 @@
-"""Optimal stopping, compiled: the cheapest cuts of sorted rows; nothing is checked.
+"""Optimal stopping, compiled: choose which sorted rows stop at each position.
 
-A list holds the rows at one position as int32, sorted by their number: the running sum,
-or minus the leading class's margin. A row whose number equals the previous row's is
-stored as ~row, as no threshold separates the two. A low stop is wrong for `positive`
-entries, a high stop for all others. `levels` tell how likely each entry ends positive;
-as a row's own ending is a single draw, rows with similar numbers tell (`fill_levels`).
-The cuts (a, b) stop entries before a low, and entries from b on high.
+Arguments are not checked. A list holds the rows at one position as int32, sorted by
+their number. The number of a row is its running sum, or minus the margin of its leading
+class. If two neighbours have equal numbers, no threshold separates them, and the second
+row is stored as ~row. A low stop is wrong for `positive` entries, a high stop for all
+other entries. The level of an entry says how likely the row is to end positive; it is
+computed from rows with similar numbers (`fill_levels`), as the row's own ending is only
+one draw. Cuts (a, b) of a list mean: entries [:a] stop low, entries [b:] stop high, the
+rest go on.
 """
 
 import math
@@ -37,8 +39,9 @@ def log_odds(
 ) -> float:
     """Return the log odds that a row with running sum `at` ends at `border` or above.
 
-    The row's further gain is taken to be distributed as the gains, from `values` (n,)
-    to `final` (n,), of the nearest values, blurred by a normal distribution.
+    The rest of the row's sum is assumed to be distributed like the gains `final` -
+    `values` (n,) of the rows with the nearest `values`, blurred by a normal
+    distribution.
     """
     n = values.shape[0]
     near = min(n, max(FEWEST, min(MOST, n // PARTS)))
@@ -78,9 +81,10 @@ def fill_levels(
     end: int,
     levels: NDArray[np.uint8],
 ) -> None:
-    """Write `levels` (n,) of ascending running sums, from `first` to `end` - 1.
+    """Write the `levels` (n,) of ascending running sums, from `first` to `end` - 1.
 
-    A level is 128 + 8 times the log odds of ending at `border` or above, from 1 to 254.
+    A level is 128 + 8 times the log odds that the row ends at `border` or above,
+    limited to 1 ... 254.
     """
     low = values[first]
     width = (values[end - 1] - low) / (GRID - 1)
@@ -104,11 +108,12 @@ def cheapest_cuts(
     penalty: float,
     both: bool,
 ) -> tuple[int, int]:
-    """Return the cuts (a, b) of one list that cost least.
+    """Return (a, b): entries [:a] stop low, entries [b:] stop high, the rest go on.
 
-    A wrong stop costs `penalty`. A low stop is wrong with probability `chances` (n,), a
-    high stop with 1 - `chances`. Going on costs `onward` (n,) >= 0 for each entry; NaN
-    marks rows that stopped before. Without `both` nothing stops high, and b is n.
+    These cuts of the list have the least total cost. A wrong stop costs `penalty`. A
+    low stop is wrong with probability `chances` (n,), a high stop with 1 - `chances`.
+    To go on costs `onward` (n,) >= 0 for each entry; NaN is for rows that stopped at an
+    earlier position. Unless `both`, nothing stops high, and b is n.
 
         ids      4      0      ~2     1      3
         chances  0      0      1      1      1
@@ -161,7 +166,7 @@ def cheapest_cuts(
 
 @njit(float64[::1](), **OPTIONS)
 def level_chances() -> NDArray[np.float64]:
-    """Return the probability (256,) of a positive ending at each level."""
+    """Return the probability that a row ends positive for each level, shape (256,)."""
     chances = np.zeros(256, np.float64)
     for level in range(1, 255):
         chances[level] = 1.0 / (1.0 + math.exp((MIDDLE - level) / STEPS))
@@ -178,7 +183,11 @@ def follow_cuts(
     stop: NDArray[np.int32],
     wrong: NDArray[np.bool_],
 ) -> None:
-    """Write each row's `stop` (N,) under `cuts` (2, T), and mark `wrong` stops (N,)."""
+    """Write the position at which each row stops to `stop` (N,).
+
+    `cuts` (2, T) say which entries stop at each position. `wrong` (N,) becomes True
+    for each row that stops on the wrong side.
+    """
     last = starts.shape[0] - 2
     stop[:] = last
     wrong[:] = False
@@ -215,9 +224,10 @@ def improve_cuts(
 ) -> None:
     """Choose the cuts of each position again, from the last to the first, in place.
 
-    `cuts` (2, T) stay within `widest`. The total of `costs` (T,) and of `penalty` for
-    wrong stops never rises. The probability that an entry ends positive weighs the
-    row's own ending by `OWN` and its level by the rest; levels 0 and 255 are exact.
+    `cuts` (2, T) stay within the cuts `widest`. The total of the `costs` (T,) and
+    of a `penalty` for each wrong stop never rises. The probability that a row ends
+    positive is a weighted mean: the row's own ending has the weight `OWN`, the
+    row's level the rest. Levels 0 and 255 are exact.
     """
     last = starts.shape[0] - 2
     of_level = level_chances()
