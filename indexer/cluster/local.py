@@ -1,4 +1,4 @@
-"""An executor on processes of this machine; loky keeps them between stages."""
+"""An executor on processes of this machine. The library loky keeps them alive."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future

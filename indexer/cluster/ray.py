@@ -13,7 +13,7 @@ HEAD_S = 5.0  # seconds for an answer of the head node, which else counts as gon
 
 
 class RayExecutor(Executor):
-    """The nodes of a Ray cluster; each call has one core.
+    """An executor on the nodes of a Ray cluster. Ray reserves one core for each call.
 
     Parameters
     ----------

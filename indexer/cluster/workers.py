@@ -154,7 +154,7 @@ class _Run:
             self._stop()
 
     def _fill(self) -> bool:
-        """Start calls until enough calls run. Return False if no call is left."""
+        """Start as many calls as may run at a time. Return True if any call runs."""
         limit = self.workers.count * IN_FLIGHT
         while len(self.running) < limit and not self._one_is_alone():
             call = self._take()

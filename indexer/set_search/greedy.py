@@ -38,7 +38,7 @@ class Sequence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GreedySearch:
-    """The result of `search_greedy`."""
+    """The sequences that `search_greedy` found, and the sets that it trained."""
 
     # Sequences by ascending lambda: the first is Greedy-Acc, the last Greedy-Cost
     sequences: tuple[Sequence, ...]

@@ -1,4 +1,4 @@
-"""Pruning of candidates for item sizes of two numbers, such as width and height."""
+"""Prune candidates for item sizes of two numbers, such as width and height."""
 
 import math
 

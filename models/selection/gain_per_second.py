@@ -1,13 +1,12 @@
-"""A race by measured seconds: the best expected gain per second comes next.
+"""A race by measured seconds: the best expected gain per second trains next.
 
-The rule -------- A learner with score s after n of N examples has the log error e =
-log(1 - s), where 1 stands for the best possible score. The learner's own slope says
-next to nothing about its error at N; the falls of other learners' log errors between n
-and N do.
+A learner with score s after n of N examples has the log error e = log(1 - s), if 1 is
+the best possible score. How fast a learner's own error has fallen says next to nothing
+about its error at N. The falls of other learners' log errors between n and N do.
 
-*Fall.* The expected fall is the mean fall of the k learners that have had N. The
-variance includes `FEW` imaginary learners, whose errors are powers of n with exponents
-of the deviation `spread`::
+*Fall.* The expected fall is the mean fall of the k learners that were trained on N. Its
+variance includes `FEW` imaginary learners. The error of an imaginary learner is a power
+of n; the exponents have the deviation `spread`::
 
     variance = (sum of (fall_j - mean)^2 + FEW (spread log(N / n))^2) / (k + FEW - 1)
 
@@ -17,23 +16,26 @@ expected to come below B by::
 
     G = B (1 - exp(-d log(1 + exp z))),    z = (log B - m) / d
 
-*Next.* A learner may train if G > worth T / S, where T is the time of its training on
-all N (`cost_at`) and S is the time of the first trainings. Of these learners, the one
-with the largest G per second of its next training trains next. Until `FEW` learners
-have had N, the learner with the cheapest training does. The unit of an unbounded score
-is its median at the start.
+*Next.* A learner may train if G > worth T / S. T is the time of its training on all N
+(`cost_at`), and S is the time of the first trainings. Of these learners, the one with
+the largest G per second of its next training trains next. Until `FEW` learners were
+trained on N, the learner with the cheapest next training trains next. If scores are
+unbounded, errors are measured in units of the median loss at the start.
 
-*Step.* A learner's next training takes at most `GROWTH` times as long as its last. It
-has at most `FAR` times the examples, until three trainings show how the cost grows.
+*Step.* A learner's next training takes at most `GROWTH` times as long as its last. The
+number of examples grows at most by the factor `FAR`, until three trainings show how the
+cost grows.
 
-*End.* The race, with the leader's training on N, takes at most the share `SAFE` of
-halving by 3 at the costs seen so far: all learners train on N / 3^r examples, then the
-third with the least expected errors at N on three times as many, and so on. A race may
-always take `SHORT_S`, and `STAY` times the first trainings. Then the leader trains on
-N. If the leader still leads, it is the answer.
+*End.* The whole race, with the leader's training on N, takes at most the share `SAFE`
+of the time that halving by 3 would take at the costs seen so far. In halving by 3, all
+learners train on N / 3^r examples, then the third with the least expected errors at N
+trains on three times as many, and so on. A race may always take `SHORT_S` seconds, and
+`STAY` times the first trainings. At the end the leader trains on N. If the leader still
+leads, it is the answer.
 
 *Variants.* Only the first learner of a family begins. The others wait until no other
-learner is worth a training. Until then each counts like the first before N.
+learner is worth a training. Until then, the results of the first learner are the
+estimates for the others.
 """
 
 import math

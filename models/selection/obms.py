@@ -92,7 +92,7 @@ def choose_class(
 def coarse_grid(
     classes: Mapping[str, ModelClass], *, quanta: float, slack: float = 0.5
 ) -> tuple[str, ...]:
-    """Pick a few nested classes that represent all of them (OBMS, Definition 1).
+    """Return a few nested classes that represent all of them (OBMS, Definition 1).
 
     The grid is a smallest set S such that every class i has a class j in S with g_i <=
     g_j <= (1 + slack) g_i, where g_i is class i's penalty at T n_i / |S| examples.

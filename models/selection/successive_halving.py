@@ -17,14 +17,14 @@ def uniform(race: Race, *, budget: int) -> str:
 
 
 def successive_halving(race: Race, *, budget: int) -> str:
-    """Choose an arm by Successive Halving with a fixed budget (SH, Figure 3).
+    """Return the arm that Successive Halving chooses on a fixed budget (SH, Figure 3).
 
     In each of ceil(log2 n) rounds the remaining arms share an equal part of `budget`,
     the paper's B, and the better half, rounded down, goes on. The function observes at
     most 2n + 1 losses. It returns the arm with the least limiting loss if budget > 2
-    ceil(log2 n) max_i i (1 + g^-1((v_i - v_1) / 2)), where v are the ascending limits
-    and g is the envelope of their convergence (Theorem 1). BadInput if the first round
-    would have less than one pull per arm, or every arm fails.
+    ceil(log2 n) max_i i (1 + g^-1((v_i - v_1) / 2)). Here v are the ascending limits of
+    the losses, and g is the envelope of their convergence (Theorem 1). Raises BadInput
+    if the first round would have less than one pull per arm, or every arm fails.
     """
     arms = race.active
     rounds = halvings(len(arms))

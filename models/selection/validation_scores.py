@@ -45,7 +45,7 @@ def _auc(model: Any, X: Any, y: Any) -> float:
 
 
 def _r2(model: Any, X: Any, y: Any) -> float:
-    """Return R^2, at least 0: one very bad learner would make all others look equal."""
+    """Return R^2, at least 0, as a very low score would make all others look equal."""
     return max(r2(y, np.ravel(model.predict(X))), 0.0)
 
 
