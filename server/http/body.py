@@ -105,7 +105,11 @@ def coding_of(headers: Headers) -> bytes:
 
 
 def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
-    """Decompress a body, which may have several gzip members."""
+    """Decompress a body; raise TooLarge if the result exceeds `limit` bytes.
+
+    `coding` is b"gzip" or b"deflate". A gzip body may have several members. BadInput is
+    raised for bytes that are not compressed as `coding` says.
+    """
     if not body:
         return body
     for window_bits in _WINDOW_BITS[coding]:

@@ -62,10 +62,7 @@ class ReaderWatch:
             self._timer = self._call_later(self._unread_s, self._check, size)
 
     def stop(self) -> None:
-        """Stop the timer.
-
-        Call this after all bytes are sent, or the connection is lost.
-        """
+        """Stop the timer, because all bytes are sent or the connection is lost."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

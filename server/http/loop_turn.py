@@ -15,8 +15,8 @@ class LoopTurn:
 
     The loop reads one connection after the other, and answers quick requests in
     between. All bytes of a turn had arrived when the turn began. So the time of each
-    request starts at the turn's begin, and includes the wait for other requests'
-    answers.
+    request is counted from the beginning of the turn, and includes the wait for other
+    requests' answers.
     """
 
     __slots__ = ("_at_end", "_began_s", "_is_on", "_later", "_later_is_due")

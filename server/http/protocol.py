@@ -71,7 +71,7 @@ def _what_came(data: bytes) -> str:
 
 
 class Next(Enum):
-    """The state of a connection: what the next received byte belongs to."""
+    """The part of a request that the next received byte belongs to, or no request."""
 
     REQUEST = auto()  # a new request
     HEAD = auto()

@@ -55,11 +55,11 @@ async def send_and_count(
     now: Callable[[], float],
     count: Callable[[float], object],
 ) -> None:
-    """Send an answer, then call `count` with the time when it was written.
+    """Send an answer, then call `count` with the time when the answer was written.
 
-    The time is read in the loop's next turn, because an event loop may write only after
-    other ready callbacks. If the caller reads slowly, the time before sending is used,
-    so that the caller's delay does not count as the server's.
+    The time is read in the event loop's next turn, because the loop may write only
+    after other ready callbacks. If the caller reads slowly, the time before sending is
+    used, so that the caller's delay does not count as the server's.
     """
     handed_s = now()
     await sending
@@ -80,7 +80,7 @@ def reply_bytes(reply: Reply) -> bytes:
 class RawReplies:
     """Builds replies as bytes, with uvicorn's default headers.
 
-    For the event loop only.
+    Only the event loop may use this object.
     """
 
     def __init__(self, count_refused: Callable[[], object]) -> None:
@@ -109,7 +109,7 @@ class RawReplies:
     def _write_down(self, default: list[Header]) -> None:
         """Build the constant bytes of replies.
 
-        This happens once a second, for the date.
+        They change once a second with the date.
         """
         self._default = default
         empty = reply_bytes(_with(default, Reply(200, b"")))

@@ -116,7 +116,10 @@ def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Time
 
 
 class PlannerTotals(NamedTuple):
-    """Sums of the counts in `CostDrift` and `ExitAudit` over several planners."""
+    """Sums over planners: how often costs hit a bound, and how often models exit early.
+
+    The fields come from `CostDrift` and `ExitAudit`.
+    """
 
     bound_hits: int = 0
     exits: int = 0
@@ -173,7 +176,7 @@ def _added(totals: PlannerTotals, own: tuple[int, ...]) -> PlannerTotals:
 class Metrics:
     """The counts of one model's requests.
 
-    Reloads keep them. For the event loop only.
+    A reload of the model keeps the counts. Only the event loop may use this object.
     """
 
     def __init__(self) -> None:

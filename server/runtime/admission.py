@@ -37,10 +37,11 @@ LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
 
 
 class Admission:
-    """Decides for each request whether the request may begin. For the event loop only.
+    """Decides for each request whether the request may begin.
 
-    `budget_s` is the usual time budget of a request. `call_soon` is the event loop's
-    method that schedules a function for the next turn.
+    Only the event loop may use this object. `budget_s` is the usual time budget of a
+    request. `call_soon` is the event loop's method that schedules a function for the
+    next turn.
     """
 
     def __init__(
@@ -234,7 +235,10 @@ class Admission:
 
 
 class HeldBytes:
-    """The total bytes of all requests in progress. For the event loop only."""
+    """The total number of bytes that all requests in progress keep in memory.
+
+    Only the event loop may use this object.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -120,7 +120,7 @@ def _columns(
 def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
     """Return the schedules of models that may stop early, by the row of the plan.
 
-    Times are added if the index counts time: they are of this machine.
+    If the index counts time, each schedule has the times on the serving machine.
     """
     exits = exits_of(package.meta)
     return {

@@ -70,9 +70,8 @@ class RecordDecoder:
     def read(self, body: bytes) -> tuple[Terms, Row, Gaps | None] | None:
         """Return a request's terms, its record as a row, and the record's gaps or None.
 
-        Returns None instead if a column is unknown, has a string where a number is
-        needed, or a number too large for float32, and if the body is not one record in
-        JSON with its terms.
+        Returns None if the body is not one JSON record with its terms, or if a column
+        is unknown, has a string instead of a number, or a number too large for float32.
         """
         try:
             ask = self._decode(body)

@@ -59,10 +59,11 @@ class _Place:
 
 
 class Repository:
-    """The served index of each model name. For the event loop only.
+    """The served index of each model name.
 
-    All indexes share one computing thread and one count of waiting requests, so each
-    index sees the load of all. The first of `paths` is the default model.
+    Only the event loop may use this object. All indexes share one computing thread and
+    one count of waiting requests, so each index sees the load of all. The first of
+    `paths` is the default model.
     """
 
     def __init__(

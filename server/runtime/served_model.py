@@ -37,11 +37,12 @@ LONGEST_REST_S = 0.1
 
 
 class ServedModel:
-    """Answers requests with one index. For the event loop only.
+    """Answers requests with one index.
 
-    Several indexes may share a `queue`; the caller starts and stops it. A reloaded
-    index continues the `metrics` of the old index. `ready` is True when the warm-up has
-    ended and the index answers requests.
+    Only the event loop may use this object. Several indexes may share a `queue`; the
+    caller starts and stops the queue. A reloaded index continues the `metrics` of the
+    old index. `ready` is True when the warm-up has ended and the index answers
+    requests.
     """
 
     def __init__(

@@ -39,7 +39,10 @@ class BatchReply:
 
     @property
     def kept_bytes(self) -> int:
-        """Number of bytes kept until the end; 0 unless over HTTP/1.0."""
+        """Number of bytes that wait for the end of a response over HTTP/1.0.
+
+        It is 0 for later versions of HTTP, because their entries are sent at once.
+        """
         return len(self._gathered.body) if self._gathered is not None else 0
 
     async def probe(self) -> None:

@@ -54,10 +54,10 @@ def decode_request(
 
     `described` is the content type and the budget, as `type_and_budget_in` returns
     them. The content type says whether the body is JSON, msgpack, or the bytes of an
-    image or a text. Without a content type, or with a form's, a body that begins like
-    JSON is read as JSON. A record is read as JSON in any content type but msgpack.
-    `kind` is the index's kind of items, used for `application/octet-stream`; it is None
-    if the body may name the index.
+    image or a text. If the content type is absent or a form's, a body that begins like
+    JSON is read as JSON. If `kind` is "record", such a body is read as JSON in other
+    types, too. `kind` is the index's kind of items; it is None if the body may name the
+    index.
     """
     content_type, header_budget = described
     ask = _decode_body(content_type, body, kind, columns)
