@@ -67,7 +67,7 @@ class BadItem(PolydomError):
 
 
 class BadFeature(PolydomError):
-    """A feature or step broke its promise (raised, gave NaN), or does not exist."""
+    """A feature or step does not exist, raised an error, or gave NaN."""
 
     code = "bad_feature"
 

@@ -129,7 +129,7 @@ class CostCurve:
             Seed of the division into folds, by which the degree is chosen.
         items : (M,)
             Number of the item that each time belongs to. An item that is slow every
-            time is then not taken for a disturbed one.
+            time then does not count as disturbed.
 
         Raises
         ------

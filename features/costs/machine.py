@@ -1,4 +1,4 @@
-"""Facts about the machine on which costs are measured; all of them may be published."""
+"""Facts about the machine that measures costs; all of them may be published."""
 
 import functools
 import os

@@ -127,7 +127,7 @@ class Rounds:
         self.total += rounds * len(self.items)
 
     def all(self, rounds: int) -> None:
-        """Measure every step and feature, in the given number of rounds."""
+        """Measure every step and feature in `rounds` rounds."""
         for _ in range(rounds):
             self.kept.append(self._round(self.every))
 

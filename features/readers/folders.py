@@ -45,9 +45,9 @@ class FoundFiles(NamedTuple):
     folders: list[str]
 
     def reasons(self) -> list[tuple[str, str]]:
-        """Return one (file, reason) for each reason to leave files out.
+        """Return (file, reason) once for each reason for which files are no items.
 
-        The file is an example; the reason counts the other files.
+        The file is an example; the reason also says how many more files it holds for.
         """
         examples: dict[str, list[str]] = {}
         for name, why in sorted(self.left_out.items()):
@@ -58,7 +58,7 @@ class FoundFiles(NamedTuple):
         ]
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each reason to leave files out."""
+        """Return a sentence for each reason for which files are no items."""
         return [f"left out {name}: {why}" for name, why in self.reasons()]
 
 
@@ -137,10 +137,10 @@ def _unreadable(error: OSError) -> str:
 
 
 def _why_no_item(path: Path, kind: Kind, encoded: bool) -> str | None:
-    """Say why a file is no item of a kind; None for an item.
+    """Return why a file is no item of a kind; None if it is an item.
 
-    A file with a usual ending counts as an item here. If it cannot be read as one, its
-    reader says so.
+    A file with a usual ending is an item here. If it cannot be read, its reader says
+    so.
     """
     is_usual = has_usual_ending(path, kind)
     if kind == "record" or (is_usual and (kind == "image" or encoded)):

@@ -40,7 +40,7 @@ class RawColumns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table file: where it is, its columns, and how its cells are written."""
+    """A table file: its path, its columns, and the form of its cells."""
 
     path: Path  # Path of the file, or of a folder of Parquet files that are one table
     # Names of the columns, in order; columns without a name are left out
@@ -118,8 +118,8 @@ def open_table(
     """Open a Parquet or a JSON Lines file by its ending, and any other file as CSV.
 
     A folder is opened as Parquet files. Columns without a name, and row numbers that
-    pandas wrote, are left out and logged. The other arguments have the meaning of those
-    of `open_csv`.
+    pandas wrote, are ignored and logged. `separator`, `encoding` and `wanted` are as
+    for `open_csv`.
     """
     ending = path.suffix.lower()
     if ending == PARQUET or head_of(path).startswith(MAGIC):

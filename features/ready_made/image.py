@@ -306,7 +306,7 @@ def skimage(module: str) -> Any:
 
 
 def shares(counts: NDArray[Any]) -> Doubles:
-    """Divide counts by their sum over the last axis."""
+    """Divide counts by their sums over the last axis."""
     portions: Doubles = counts / counts.sum(axis=-1, keepdims=True)
     return portions
 

@@ -42,9 +42,9 @@ def read_header(data: bytes) -> tuple[Picture, float]:
 
 
 def open_picture(data: bytes) -> Picture:
-    """Read the header of an encoded image, ready for decoding.
+    """Read the header of an encoded image, and return an image to decode.
 
-    Pieces that say nothing of the pixels, such as comments, are left out.
+    The pieces that say nothing about the pixels, such as comments, are removed first.
     """
     kept, orientation = pixels_of(data)
     return Picture(_opened(kept, data), orientation)

@@ -45,7 +45,10 @@ class CountedTerms(NamedTuple):
 
 
 def count_terms(hashes: Hashes) -> CountedTerms:
-    """Count the terms of a text, given in any order; they are sorted in place."""
+    """Count the terms of a text from their hashes, which may be in any order.
+
+    The array `hashes` is sorted in place.
+    """
     hashes.sort()
     first = np.empty(len(hashes) + 1, np.bool_)
     first[:1] = first[-1:] = True
@@ -192,7 +195,7 @@ def sequence_terms(lowered: bytes) -> CountedTerms:
 
 
 def with_pairs(words: Hashes) -> Hashes:
-    """Return the given hashes of words, and the hashes of pairs of neighbours."""
+    """Return the hashes of words, and the hashes of all pairs of neighbouring words."""
     pairs = mixed(words[:-1] * NEXT_WORD + words[1:])
     return np.concatenate([words, pairs])
 

@@ -80,7 +80,7 @@ class ColumnTerms:
     typed: bool = False  # True if strings are never numbers
 
     def may_be_plain(self, cells: Any) -> bool:
-        """Return True if points in numbers may be decimal points."""
+        """Return True if points in the cells' numbers may be decimal points."""
         if not (self.points_group or self.decimal == ","):
             return True
         points = pc.match_substring(cells, ".")

@@ -39,7 +39,7 @@ class BuiltSchedule(msgspec.Struct):
 
 
 class BuiltPlan(msgspec.Struct):
-    """Results of one candidate's exits on the items that they were fitted on."""
+    """Results of one candidate's early exits on the items for fitting the exits."""
 
     row: Count
     early: Share
@@ -49,7 +49,7 @@ class BuiltPlan(msgspec.Struct):
 
 
 class BuiltExits(msgspec.Struct):
-    """The promise of early exits, and the features and base models that they save."""
+    """The guarantee of early exits, and the features and base models that they save."""
 
     alpha: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     plans: list[BuiltPlan]

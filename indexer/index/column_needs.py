@@ -87,7 +87,7 @@ class ColumnNeeds:
     def withheld_of_rows(
         self, missing: Mapping[str, NDArray[np.bool_]], count: int
     ) -> NDArray[np.int64]:
-        """Return masks (count,) of the features that cannot be computed for each row.
+        """Return for each row a mask of the features that cannot be computed: (count,).
 
         `missing` has, by column, a mask (count,) of the empty cells. Columns that
         `missing` does not name are empty in every row.

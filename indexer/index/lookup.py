@@ -21,9 +21,9 @@ OneSize = TypeVar("OneSize")
 class Lookup(ABC, Generic[OneSize]):
     """A structure that finds the best candidate for a size and a budget; immutable.
 
-    A look-up is a dataclass of arrays only. The metadata of a field hold the array's
-    `form`, its type and number of dimensions, and under `file` its name in a file where
-    that differs.
+    A look-up is a dataclass of arrays only. The metadata of a field has the array's
+    `form`, its type and number of dimensions. If the array has another name in a file,
+    the metadata has it under `file`.
     """
 
     __slots__ = ()
@@ -96,7 +96,7 @@ class Lookup(ABC, Generic[OneSize]):
     def check_source(
         self, coefficients: Floats, qualities: Floats, sizes: tuple[OneSize, OneSize]
     ) -> None:
-        """Refuse candidates or sizes that the look-up was not built for."""
+        """Raise an error if the look-up was built for other candidates or sizes."""
 
     def _check_ranked(self, coefficients: Floats, qualities: Floats) -> None:
         """Raise BadIndexFile unless `rows` are candidates in ascending quality."""

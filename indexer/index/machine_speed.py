@@ -181,7 +181,7 @@ def compared_models(rows: int) -> list[int]:
 
 
 def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
-    """Return the medians of the times from `time_features` and `time_models`."""
+    """Return the medians of times from `time_features` and `time_models`."""
     middle = np.median(parts, axis=0)
     return MachineTimes(
         middle[:, 0],

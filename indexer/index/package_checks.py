@@ -128,7 +128,7 @@ def _check_exits(package: Package) -> None:
 
 
 def _check_meta(package: Package) -> None:
-    """Check that the facts of the build are about these candidates."""
+    """Check that the facts of the build belong to the package's candidates."""
     facts, count = MetaFacts.read(package.meta), len(package.masks)
     errors = facts.numbers.mae if facts.numbers else []
     for told in (facts.observed or [], facts.refitted, errors):

@@ -24,15 +24,16 @@ SMALLEST_BLOCK = 8  # fewest changes of the skyline that share one list of spans
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizeLookup(Lookup[float]):
-    """Skylines of all sizes, where neighbouring skylines share one list.
+    """Skylines of all sizes of one number; neighbouring skylines share a list.
 
     Between two breakpoints lies a *range* of sizes with one skyline. Along a skyline,
     candidates ascend in cost and in quality, so all candidates are ranked once, by
     quality. A *span* says that a candidate is on the skyline from one range to another.
-    A *block* of neighbouring ranges has one list of spans, by rank; the skyline of a
-    range is the spans of its block that contain the range. A block ends when as many
-    candidates have joined the skyline as were on it at the start of the block, so the
-    number of spans grows with the number of changes.
+
+    A *block* of neighbouring ranges has one list of spans, by rank. The skyline of a
+    range is the spans of its block that contain the range. A block ends when the number
+    of candidates that joined the skyline equals the number at the start of the block.
+    So the number of spans grows with the number of changes.
     """
 
     variables: ClassVar = 1
@@ -58,7 +59,7 @@ class SizeLookup(Lookup[float]):
     def build(
         cls, coefficients: Floats, qualities: Floats, sizes: tuple[float, float]
     ) -> Self:
-        """Index candidates for all sizes in a range; see `skylines`."""
+        """Make the look-up of candidates for all sizes in a range; see `skylines`."""
         found = skylines(coefficients, qualities, sizes)
         # qualities are distinct on one skyline, but not between skylines
         rows = np.unique(found.rows)
@@ -118,7 +119,7 @@ class SizeLookup(Lookup[float]):
     def check_source(
         self, coefficients: Floats, qualities: Floats, sizes: tuple[float, float]
     ) -> None:
-        """Refuse candidates or sizes that the look-up was not built for."""
+        """Raise an error if the look-up was built for other candidates or sizes."""
         check_candidates(coefficients, qualities, sizes)
         self._check_ranked(coefficients, qualities)
         low, high = sizes
@@ -198,7 +199,6 @@ def _guide(breakpoints: Floats, spacing: Floats) -> NDArray[np.int32]:
 
 
 def _spacing(ranges: int, sizes: tuple[float, float]) -> Floats:
-    """Return where cells start, and cells per unit: 0 if sizes hardly differ."""
     low, high = sizes
     per_unit = ranges / (high - low) if high > low else 0.0
     return np.array([low, per_unit if math.isfinite(per_unit) else 0.0])
@@ -229,7 +229,6 @@ def _blocks(begins: Ints, ends: Ints, ranges: int) -> Ints:
 def _list_spans(
     ranks: Ints, begins: Ints, ends: Ints, blocks: Ints
 ) -> tuple[Ints, Ints]:
-    """Return offsets and spans; a span is listed in each block that it reaches."""
     first, last = blocks[begins], blocks[ends - 1]
     counts = last - first + 1
     span = np.repeat(np.arange(ranks.size), counts)

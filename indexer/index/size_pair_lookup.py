@@ -61,7 +61,7 @@ class SizePairLookup(Lookup[Pair]):
     def build(
         cls, coefficients: Floats, qualities: Floats, sizes: tuple[Pair, Pair]
     ) -> Self:
-        """Index candidates for all sizes in a rectangle; see `check_pairs`."""
+        """Make the look-up of candidates for all sizes in a rectangle."""
         check_pairs(coefficients, qualities, sizes)
         order = by_accuracy(coefficients, qualities, sizes)
         tree = _grow(coefficients[order], sizes)
@@ -120,7 +120,7 @@ class SizePairLookup(Lookup[Pair]):
     def check_source(
         self, coefficients: Floats, qualities: Floats, sizes: tuple[Pair, Pair]
     ) -> None:
-        """Refuse candidates or sizes that the look-up was not built for."""
+        """Raise an error if the look-up was built for other candidates or sizes."""
         check_pairs(coefficients, qualities, sizes)
         self._check_ranked(coefficients, qualities)
         levels = np.unique(qualities[self.rows], return_inverse=True)[1]
