@@ -1,7 +1,7 @@
 """Fingerprints tell whether a feature is still the one that an index was built with.
 
 A fingerprint is the same in every process, on every machine and in every version of
-Python. The place of a file and the names of polydom's modules do not count.
+Python. The path of a file and the names of polydom's modules do not change it.
 """
 
 import functools

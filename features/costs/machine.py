@@ -39,7 +39,7 @@ class Measured(NamedTuple):
         return Measured(self.load.joined(other.load), tuple(machines))
 
     def facts(self) -> dict[str, object]:
-        """Return the conditions as plain data."""
+        """Return the conditions as plain data, for a file."""
         return {
             **self.load.facts(),
             "machines": [machine._asdict() for machine in self.machines],

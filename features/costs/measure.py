@@ -26,7 +26,7 @@ DILUTED = 5
 
 
 class Timings(NamedTuple):
-    """Measured times, one row for each item and round."""
+    """Measured times; each item has one row of times per round."""
 
     sizes: Floats  # (M,) or (M, 2) float64: Sizes of the items
     # (M, m) float64: Seconds of each feature without its steps, or its declared

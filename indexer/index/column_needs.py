@@ -106,7 +106,10 @@ class ColumnNeeds:
         return masks
 
     def read_by(self, features: int) -> int:
-        """Return a mask of the columns that the given features read."""
+        """Return a mask of the columns that some features read.
+
+        `features` is a mask of features.
+        """
         bits = 0
         for k, needs in enumerate(self._needs):
             bits |= needs.columns if features >> k & 1 else 0

@@ -41,7 +41,11 @@ class Lookup(ABC, Generic[OneSize]):
     def build(
         cls, coefficients: Floats, qualities: Floats, sizes: tuple[OneSize, OneSize]
     ) -> Self:
-        """Index candidates, costs (C, T) and qualities (C,), for a range of sizes."""
+        """Make the look-up of candidates for all sizes between two sizes.
+
+        `coefficients` (C, T) are the cost curves of the candidates, `qualities` (C,)
+        their qualities.
+        """
 
     @abstractmethod
     def best(self, size: OneSize, budget_s: float) -> int:

@@ -29,8 +29,8 @@ MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
 class Package:
     """Everything that turns a row of the look-up into an answer; immutable.
 
-    There are C candidates, among them the empty set, with the rows of the index, m
-    features, and s steps of features.
+    A package has C candidates (one for each row of the index, the empty set among
+    them), m features, and s steps that the features need.
     """
 
     kind: Kind  # Kind of the items: "image", "text" or "record"
@@ -113,7 +113,11 @@ class Package:
         return tuple(self.features[f].name for f in self.orders[row])
 
     def extractor(self, files: Sequence[Path] = ()) -> Extractor:
-        """Find the code of every feature; refuse steps that do not match the costs."""
+        """Return an extractor of all features, after finding their code.
+
+        `files` are the user's files with features. Steps that do not match the costs
+        are refused.
+        """
         extractor = load_extractor(self.features, files, self.learned)
         steps = len(extractor.steps), len(self.costs.step_coefficients)
         if extractor.needs != self.costs.needs or steps[0] != steps[1]:

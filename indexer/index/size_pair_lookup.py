@@ -212,7 +212,7 @@ class _Tree(NamedTuple):
 
 
 def _grow(coefficients: Floats, sizes: tuple[Pair, Pair]) -> _Tree:
-    """Split cells, the longest run first, until runs are short or cells run out."""
+    """Split cells, the longest run first, until runs are short or cells too many."""
     everyone = np.arange(len(coefficients))
     root = _sift(coefficients, everyone, sizes)
     tree = _Tree([], [], [root])
@@ -244,7 +244,6 @@ def _grow(coefficients: Floats, sizes: tuple[Pair, Pair]) -> _Tree:
 def _sift(
     coefficients: Floats, listed: NDArray[np.int64], sizes: tuple[Pair, Pair]
 ) -> _Cell:
-    """Make the cell of a rectangle from the candidates of the cell around it."""
     controls = control_values(coefficients[listed], sizes)
     kept, steps = sift(controls)
     return _Cell(*sizes, listed[kept], steps)

@@ -20,7 +20,7 @@ INTS, INTS_2D = frozen(int32), frozen(int32, 2)
 
 @njit(int64(FLOATS, INTS_2D, float64, float64), inline="always", **OPTIONS)
 def cell_of(thresholds: Floats, nodes: Ints, a: float, b: float) -> int:
-    """Descend to the cell of (a, b); a size outside all cells gets a cell nearby."""
+    """Return the cell of the size (a, b); outside all cells, a cell nearby."""
     node = 0 if nodes.shape[0] else -1
     while node >= 0:
         n = b if nodes[node, 0] else a
