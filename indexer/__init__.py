@@ -1,7 +1,7 @@
-"""The offline build, and the index that it makes.
+"""The offline build of an index, and the index.
 
-Python imports a public name at its first use, so that a command that prints its help
-does not wait for compilers and learners.
+Python imports a public name at its first use, so that a command that only prints its
+help does not wait for compilers and learners.
 """
 
 from typing import TYPE_CHECKING

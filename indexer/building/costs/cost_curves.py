@@ -38,10 +38,10 @@ class Curve:
         return min(float(np.median(self.seconds[tells] / fitted_s[tells])), 1.0)
 
     def facts(self) -> dict[str, Any]:
-        """Return the curve as plain data for an index.
+        """Return plain data of the curve for an index.
 
-        The data are coefficients, the share of times covered, seconds at sizes, and the
-        number of measurements.
+        The data are the curve's coefficients, the share of times that it covers, its
+        seconds at some sizes, and the measurements.
         """
         points = []
         distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)

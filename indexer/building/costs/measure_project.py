@@ -31,18 +31,18 @@ def measure_project(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Index:
-    """Measure the times that a build lacks, and make its index if nothing else is.
+    """Measure the times that a build lacks; make its index if it lacks nothing else.
 
     Nothing is trained. Features are computed only to time them.
 
     Parameters
     ----------
     project, dataset, output, progress
-        As `build` has them.
+        The same as in `build`.
     cache
         Folder of the build's finished work; None for the project's own.
     anew
-        True to measure again the times that are kept.
+        True to measure again the times that an earlier call measured.
 
     Raises
     ------

@@ -135,7 +135,7 @@ def _column_warnings(
 
 
 def _numbers_rows(column: Column, facts: ColumnFacts) -> bool:
-    """Return True if the numbers of a column grow by an equal step from row to row."""
+    """Return True if a column's numbers grow by an equal step from row to row."""
     if column.kind != "number" or facts.different < max(facts.rows, LEAST):
         return False
     steps = np.diff(column.numbers().astype(np.float64))

@@ -311,7 +311,7 @@ def groups_of(column: Column) -> Rows:
 
 
 def times_of(column: Column, data: Data, names: RowNames) -> NDArray[Any]:
-    """Return times (N,) as numbers; later times are larger."""
+    """Return the times of the rows as numbers (N,); later times are larger."""
     if column.kind in ("word", "text"):
         raise BadProject(
             f"[data] time: column {data.time!r} holds {column.kind}s such as "

@@ -50,7 +50,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Reference(NamedTuple):
-    """Where one item is stored."""
+    """The file or folder that holds one item, and the item's position in it."""
 
     place: Place  # Folder or file of the item
     number: int = 0  # Number of the line or piece, for the item's name
@@ -91,17 +91,17 @@ class Source(NamedTuple):
 
 
 class StoredItems(Sequence[Item]):
-    """Items of one kind that are read when they are accessed.
+    """n items of one kind that are read when they are accessed.
 
-    An item that has changed since its digest was taken is refused with `BadProject`.
-    `shared` items are small when they are sent to another process; other items are read
-    and sent.
+    An item that has changed since its digest was taken is refused with `BadProject`. If
+    other processes can read the items' files, they receive only where the items are
+    stored; else they receive the items.
 
-    The `table` has arrays of all N items of a data set: numbers of `places` (N,),
+    The `table` has arrays for all N items of a data set: numbers of `places` (N,),
     `numbers`, `offsets` and `lengths` (N,), `sizes` (N,) or (N, 2), `digests` (N, 16),
     own names as bytes `names` with their `name_starts`, and `facts`: the kind and the
-    places as msgpack. `order` has the array `rows`, positions among the N; these items
-    are its `start` to `stop`.
+    places as msgpack. `order` has the array `rows`, positions among the N items. The
+    entries `start` to `stop` of `rows` are these n items.
     """
 
     def __init__(
@@ -116,9 +116,9 @@ class StoredItems(Sequence[Item]):
         self._stop = len(order["rows"]) if stop is None else stop
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only where items are stored.
+        """Pickle the table of the items' places, without the items' contents.
 
-        If others cannot read there, pickle the items.
+        If other processes cannot read the items' files, the items are pickled.
         """
         if not self.is_shared:
             return tuple, ([*self],)
@@ -177,7 +177,7 @@ class StoredItems(Sequence[Item]):
     def __getitem__(self, place: int | slice) -> "Item | StoredItems":
         """Read and return an item.
 
-        For a slice, return stored items without reading them.
+        A slice returns stored items without reading them.
         """
         if isinstance(place, slice):
             start, stop, step = place.indices(len(self))
@@ -269,9 +269,9 @@ class StoredNames(Sequence[str]):
         self._items = items
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only where items are stored.
+        """Pickle the table of the items' places, from which names are made.
 
-        If others cannot read there, pickle the names.
+        If other processes cannot read the table, the names are pickled.
         """
         if not self._items.is_shared:
             return tuple, ([*self],)
@@ -285,10 +285,7 @@ class StoredNames(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> "StoredNames": ...
     def __getitem__(self, place: int | slice) -> "str | StoredNames":
-        """Return the name of an item.
-
-        For a slice, return names that are made on access.
-        """
+        """Return the name of an item; a slice returns names that are made on access."""
         if isinstance(place, slice):
             return StoredNames(self._items[place])
         return self._items.name(int(self._items.rows[place]))
@@ -299,7 +296,7 @@ class StoredNames(Sequence[str]):
 
 
 class StoredItemsWriter:
-    """Collects where items are stored, one by one, and writes items that have no file.
+    """Builds stored items, item by item; items that are in no file are written to one.
 
     Written files appear only if the `with` block ends without an error.
     """

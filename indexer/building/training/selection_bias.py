@@ -1,17 +1,17 @@
-"""Selection bias: how much better the best of many sets looks than it is.
+"""Selection bias: the best of many sets looks better than it is.
 
-The best of many sets on some items is the best partly by luck with these items; the
-more sets and the fewer items, the more luck. Efron's bootstrap of optimism measures
-this: draw the items again, find the best set on the drawn items, and compare its
+The best of many sets on some items is the best partly by luck with these items. The
+more sets and the fewer items, the more luck. Efron's bootstrap of optimism measures the
+luck: draw the items again, find the best set on the drawn items, and compare its
 quality there with its quality on all items.
 
 The bootstrap alone measures too little luck, because drawn items have luck of their own
-beside that of the items. Let the true qualities of sets have the standard deviation t,
-and the luck of items s. The best set on the items has the luck s^2 / sqrt(s^2 + t^2),
-times the expected maximum of so many standard normal draws. The best set on as many
-drawn items has s^2 / sqrt(2 s^2 + t^2) of the drawn items' luck, and on half as many
-2 s^2 / sqrt(3 s^2 + t^2). The ratio of the last two tells t / s, and so the factor from
-the second to the first: 1 if sets differ much, sqrt(2) if all are alike.
+beside the luck of the items. Let the true qualities of sets have the standard deviation
+t, and the luck of items s. The best set on the items has the luck s^2 / sqrt(s^2 +
+t^2), times the expected maximum of one standard normal draw per set. With as many drawn
+items, the best set has s^2 / sqrt(2 s^2 + t^2) of the drawn items' luck, and with half
+as many 2 s^2 / sqrt(3 s^2 + t^2). The ratio of the last two gives t / s, and so the
+factor from the second to the first: 1 if sets differ much, sqrt(2) if all are alike.
 """
 
 from typing import Any
