@@ -35,9 +35,10 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     Parameters
     ----------
     n_lattices
-        T, at least 1.
+        Number T of lattices, at least 1.
     inputs_per_lattice
-        S in 1..10, or as many as there are columns; a lattice has 2^S vertices.
+        Number S of inputs, 1..10; a lattice has 2^S vertices. If there are fewer
+        columns, lattices have an input for each column.
     keypoints
         Number of keypoints of each calibrator, 2..1000, spaced by quantiles.
     training
@@ -200,7 +201,7 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def predict_proba(self, X: Any) -> Floats:
-        """Compute the class shares (N, K) of rows X (N, d)."""
+        """Compute the class probabilities (N, K) of rows X (N, d)."""
         raw = self._raw(X)
         return self.head().scores(raw)
 

@@ -103,7 +103,7 @@ class Lattices(SumOfTerms):
         return pack_lattices(self, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return each lattice's smallest and largest vertex: two (T, R)."""
+        """Return each lattice's smallest and largest vertex: two arrays (T, R)."""
         ends = self.vertices.min(axis=2), self.vertices.max(axis=2)
         return ends[0] * self.unit, ends[1] * self.unit
 

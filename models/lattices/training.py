@@ -203,7 +203,8 @@ def project(learned: Learned, signs: NDArray[np.int64]) -> None:
 def sides(vertices: Floats, s: int) -> tuple[Floats, Floats]:
     """Return two views of the vertices (T, R, V).
 
-    The first has the vertices with coordinate s = 0, the second has the rest.
+    The first view has the vertices with coordinate s = 0, the second has the vertices
+    with coordinate s = 1.
     """
     T, R, V = vertices.shape
     pairs = vertices.reshape(T, R, V >> (s + 1), 2, 1 << s)

@@ -27,10 +27,7 @@ Kind = Literal["vector", "portable"]
 
 @dataclass(slots=True)
 class Trust:
-    """Says whether this process uses vector kernels.
-
-    It stops using them when a self-test fails.
-    """
+    """Says whether this process uses vector kernels: until a self-test fails."""
 
     held: bool = VECTORS
 
@@ -62,9 +59,9 @@ def agree(
 ) -> bool:
     """Return True if vector and portable kernels give random test rows the same bits.
 
-    Otherwise this process stops using vector kernels. Raises BadModel if the portable
-    kernels differ from a plain walk through the trees: then the packing is wrong, not
-    the processor.
+    If they do not, return False, and this process stops using vector kernels. Raises
+    BadModel if the portable kernels differ from a plain walk through the trees: then
+    the packing is wrong, not the processor.
     """
     X = edge_rows(slots, slots.width)
     expected = _bytes(PackedTerms.follow(portable, X))

@@ -165,7 +165,7 @@ class Trees(TreeArrays, SumOfTerms):
         return pack(trees, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return the smallest and the largest leaf value of each tree: two (T, R).
+        """Return each tree's smallest and largest leaf value: two arrays (T, R).
 
         Both are 0 for raw scores to which the tree adds nothing.
         """

@@ -49,14 +49,14 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Smallest quality per unit of cost for which an item takes the step to a costlier
         plan; None if the total only pays for the cheapest plans.
     share
-        Share in [0, 1] of the items with a step of exactly this price that take the
-        step: those with a `uniform_hash` below the share.
+        Share in [0, 1] of items that take a step worth exactly this price: the items
+        with a `uniform_hash` below the share.
     unit
         Unit of the index's costs: "s" or a currency.
     index_version
         Checksum of the index's file.
     exact
-        True if models are evaluated whole, so that answers have scores.
+        True if models are evaluated completely, so that answers have scores.
     expected_quality, expected_accuracy
         Mean over the sample; the accuracy is None if answers are numbers.
     expected_cost
@@ -90,7 +90,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         columns: Collection[str] | None = None,
         exact: bool = False,
     ) -> "BatchPlan":
-        """Find the price at which `count` items cost a total.
+        """Return the plan by which `count` items together cost a total.
 
         Parameters
         ----------
@@ -105,9 +105,9 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             an index that counts no time.
         columns
             Columns that the items have, if items are records; by default all columns
-            that the index knows. Records that lack more make the total a rough one.
+            that the index knows. The total is only roughly met if records lack more.
         exact
-            True to evaluate models whole.
+            True to evaluate models completely, so that answers have scores.
 
         Raises
         ------

@@ -155,7 +155,7 @@ class Hulls:
 
 
 class Steps:
-    """All steps from a plan to the next plan on its hull, of N items; T steps.
+    """The T steps from a plan to the next plan on its hull, for all of N items.
 
     Attributes
     ----------
@@ -207,10 +207,10 @@ class Threshold(NamedTuple):
 
 
 def find_threshold(slopes: Floats, costs: Floats, left: float) -> Threshold:
-    """Find the threshold at which the steps taken cost at most `left` together.
+    """Find the threshold by which the steps taken cost at most `left` together.
 
-    Each step gains a quality above 0 for its cost, `slopes` (T,); `costs` (T,) are sums
-    over all items that the step stands for.
+    `slopes` (T,), above 0, are the quality gained per cost by each step to a costlier
+    plan. `costs` (T,) are the costs of the steps, summed over all items that take them.
 
     Examples
     --------
@@ -286,12 +286,12 @@ def _fill(steps: Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> N
 def share_of(
     hulls: Sequence[Hull], sample: Sequence[Hull], to_come: float, left: float
 ) -> float:
-    """Return the part of a budget that some items get beside all items to come.
+    """Return the part of the budget `left` that the items with these `hulls` get.
 
-    The relaxed knapsack decides: the last step may be taken in part. All steps with
-    exactly the threshold's slope are taken to the same part, both of these items and of
-    the items to come. Items to come are assumed to have the hulls of `sample`, in equal
-    shares; `left` is the budget for all items together.
+    The rest is for `to_come` more items, assumed to have the hulls of `sample`, in
+    equal numbers. The result solves the relaxed knapsack of all items, in which steps
+    to costlier plans can be paid in part. All steps with exactly the threshold's slope
+    are paid to the same part.
 
     Examples
     --------

@@ -213,7 +213,7 @@ def _number(label: Any) -> str | None:
 def _refuse_unlabelled(
     path: Path, label: str, rows: Iterable[Row], names: Iterable[str]
 ) -> None:
-    """Raise BadInput if no row has a value for `label`.
+    """Raise BadInput if no row has the key `label`.
 
     The message lists the keys found.
     """

@@ -53,7 +53,7 @@ class Metrics(ABC):
     def _within(self, place: int, inside: Flags) -> float:
         """Return the quality if only answers inside the budget count.
 
-        `inside` (N,) is True for these answers.
+        `inside` (N,) is True for each answer inside the budget.
         """
 
     def at_budget(self, place: int, amount: float) -> BudgetResult:
@@ -267,10 +267,10 @@ class ClassMetrics(Metrics):
         return float(measure(self._own, answered, weights))
 
     def _saved(self, costs: Floats, answered: Codes, weights: Floats) -> float:
-        """Return 1 - mean cost / largest cost of a mistake.
+        """Return 1 - mean cost / largest cost.
 
-        A missing answer, or a mistake with a class that the index does not know, has
-        the largest cost.
+        A missing answer has the largest cost, and so has any answer with a class, or to
+        an item of a class, that the index does not know.
         """
         known = self._known
         whole = np.full((len(self._codes) + 1,) * 2, costs.max())

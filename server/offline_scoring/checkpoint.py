@@ -28,14 +28,15 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class Checkpoint:
-    """The checkpoint file of a folder; one process at a time may hold it.
+    """The checkpoint file of a folder. One process at a time may have it open.
 
     The first line describes the run by `facts`. The line with a part's plan is written
     before the part is scored, so that a second try gives the same answers; the line
     with a part's result is written after. A last line that was cut off is ignored.
 
-    The folder is created if missing. BadInput if it has parts and `resume` is false,
-    the parts belong to a run with other facts, or another process writes to the folder.
+    The folder is created if missing. BadInput if the folder has parts and `resume` is
+    False, if the parts belong to a run with other facts, or if another process writes
+    to the folder.
     """
 
     def __init__(self, folder: Path, facts: Mapping[str, Any], *, resume: bool) -> None:

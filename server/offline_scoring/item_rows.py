@@ -150,9 +150,9 @@ class ItemColumns(NamedTuple):
     beside: tuple[str, ...] = ()  # Columns that are not part of records
 
     def among(self, names: Sequence[str]) -> list[str]:
-        """Return the columns of a table to read.
+        """Return the columns to read of a table with the columns `names`.
 
-        `names` are all its columns; BadInput if none is needed.
+        BadInput if the table has no column to read.
         """
         if self.kind == "record" and self.column is None:
             known = self.known or [name for name in names if name not in self.beside]

@@ -76,7 +76,8 @@ class Part(msgspec.Struct, frozen=True, tag=True):
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
         """Yield the items in order, in blocks of `rows`.
 
-        Raise BadInput if an item cannot be read.
+        An item that cannot be read is yielded as an error. Raises BadInput if the
+        part's file cannot be read.
         """
         raise NotImplementedError
 

@@ -65,8 +65,8 @@ def score_items(
     workers
         Number of processes; with more than one, `index` must be a file.
     exact
-        True to evaluate models whole, so that every answer has scores; `top` implies
-        it.
+        True to evaluate models completely, so that every answer has scores. With `top`,
+        models are always evaluated completely.
 
     Yields
     ------

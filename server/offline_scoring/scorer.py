@@ -55,8 +55,8 @@ class Scorer:
     features
         Python files with your own features.
     exact
-        True to evaluate models whole, so that every answer has scores; must agree with
-        a plan.
+        True to evaluate models completely, so that every answer has scores. If True,
+        a plan must have been made with `exact`, too.
 
     Attributes
     ----------
