@@ -68,7 +68,7 @@ class _DaskFuture(Future[Any]):
     """The future of a call; a call that is cancelled in time does not start.
 
     Futures of the Dask client's own executor never end if a worker dies while it
-    returns the result. So this class follows the call's state itself.
+    returns the result. Here a thread of its own waits for each result.
     """
 
     def __init__(self, future: Any) -> None:

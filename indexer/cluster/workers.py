@@ -53,7 +53,7 @@ class Countable(Protocol):
 
 @dataclass
 class Call:
-    """A call that was started, with its number and its arguments."""
+    """One call of a function: its number, its arguments and its lost workers."""
 
     number: int  # Position among all calls
     arguments: tuple[Any, ...]  # Arguments of the function

@@ -101,9 +101,10 @@ class Stopping:
             yield self.thresholds(self.cuts(penalty))
 
     def cuts(self, penalty: float, passes: int = PASSES) -> Rows:
-        """Return the cuts (2, T) for a `penalty` for each wrong stop.
+        """Return cheap cuts (2, T) if each wrong stop costs `penalty`.
 
-        Each pass lowers the total of costs and penalties.
+        `passes` is the number of times that all cuts are improved, from the
+        last position to the first.
         """
         cuts = self.widest.copy()
         for _ in range(passes):

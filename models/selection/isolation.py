@@ -256,7 +256,7 @@ class IsolatedArm:
 
 
 class _Packer:
-    """Pickles arms one by one. Rows that several arms share are collected only once."""
+    """Pickles arms without their rows. `rows` collects each set of shared rows once."""
 
     def __init__(self) -> None:
         self.rows: list[Split] = []
