@@ -85,11 +85,12 @@ def quality_columns(measure: str) -> dict[str, str]:
 def budget_rows(
     skylines: Sequence[Skyline],
 ) -> list[tuple[float | None, Bought]]:
-    """Return (budget, bought) for round budgets, ascending, each of which buys more.
+    """Return (budget, bought) for ascending round budgets that each buy more.
 
-    `bought` has for each skyline the position of the set that the budget buys. Budgets
-    come from the finest series of round numbers that makes at most `ROWS` rows, or from
-    the coarsest series. The first budget is None, for every amount below the second.
+    For each skyline, `bought` has the position of the feature set that the budget buys.
+    The budgets come from the finest series of round numbers that makes at most `ROWS`
+    rows, or from the coarsest series. The first budget is None, for every amount below
+    the second.
     """
     costs = [
         one.cost

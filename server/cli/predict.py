@@ -91,10 +91,10 @@ def predict(
 def answer_files(
     translator: "Translator", items: Sequence[Path], terms: Terms
 ) -> Iterator[tuple[Path, Answer | BadFile]]:
-    """Yield each file with its answer; a file's budget starts after the file is read.
+    """Yield (file, answer) for each file; its budget starts after the file is read.
 
     If a file is not an item of the index's kind, or if its features cannot be computed,
-    it comes with a BadFile in place of an answer.
+    the pair has a BadFile in place of an answer.
     """
     from ..runtime.translator import AtOnce
 

@@ -61,7 +61,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close all connections to the server."""
         while self._idle:
             await self._idle.pop().close()
 

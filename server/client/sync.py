@@ -61,7 +61,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close all connections to the server."""
         _run(self._client.close())
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:

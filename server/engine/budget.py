@@ -31,7 +31,7 @@ class Deadline(msgspec.Struct, frozen=True, gc=False):
         return self.arrived_s + self.amount - self.reserve_s - now_s
 
     def keeping(self, reserve_s: float) -> "Deadline":
-        """Return this deadline with `reserve_s` seconds kept free for sending."""
+        """Return this deadline with `reserve_s` seconds reserved for sending."""
         return Deadline(self.arrived_s, self.amount, reserve_s)
 
 

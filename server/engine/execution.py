@@ -45,10 +45,10 @@ def begin(
 ) -> "Execution":
     """Choose the plan of a request, and return its execution before any feature runs.
 
-    The more requests are `waiting` now, the cheaper the plan. During the execution,
-    `others` returns the number of requests that wait at that time; while any wait,
-    optional improvements are skipped. An earlier `choice` is used if a new choice would
-    be the same.
+    The more requests are `waiting` now, the cheaper the chosen plan. During the
+    execution, `others` returns the number of requests that wait at that time; if it is
+    above 0, optional improvements are skipped. An earlier `choice` is used if a new
+    choice would be the same.
     """
     now_s = planner.now()
     if choice is None or waiting or not planner.holds(choice, request, now_s):

@@ -171,11 +171,11 @@ class Planner:
         return row, self.index.cost_s(row, item.size)
 
     def wanted(self, item: Item, left: float, above: float, least: float = 0.0) -> int:
-        """Return a row that would answer better with more columns of the item, or -1.
+        """Return the row of a candidate that would answer better, or -1.
 
-        Rows that need the columns of only one more feature come first. The row must fit
-        the budget `left`, without drift; its quality must be above `above` and at least
-        `least`.
+        The candidate needs more columns than the item has. Candidates that need the
+        columns of only one more feature come first. The candidate must fit the budget
+        `left`, without drift; its quality must be above `above` and at least `least`.
         """
         if not item.withheld or not left >= 0:
             return -1
@@ -188,7 +188,7 @@ class Planner:
     def wanted_for(
         self, request: Request, quality: float, now_s: float, drift: float
     ) -> int:
-        """Return `wanted` for the budget that the request has left at `now_s`."""
+        """Return `wanted` above `quality`, for the budget that is left at `now_s`."""
         left = request.budget.left(now_s) / drift - self._more(request)
         return self.wanted(request.item, left, quality)
 

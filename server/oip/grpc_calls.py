@@ -63,9 +63,10 @@ async def abort(context: Any, status: int, failure: Failure) -> NoReturn:
 
 
 class Places:
-    """A limited number of places for calls that each may hold a whole message.
+    """A limited number of places; each is for one call that waits for a long message.
 
-    Only the event loop may use it.
+    A place bounds memory, because each call may hold a whole message. Only the event
+    loop may use the object.
     """
 
     def __init__(self, most: int, what: str) -> None:

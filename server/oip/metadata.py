@@ -122,7 +122,7 @@ class Duration(msgspec.Struct):
 
 
 class InferenceStatistics(msgspec.Struct):
-    """Durations of each phase over all inferences; cache counts are 0."""
+    """Total durations of each phase of inference; the cache counts are 0."""
 
     success: Duration
     fail: Duration
