@@ -122,9 +122,9 @@ class Admission:
         return True
 
     def refused(self, read_s: float) -> None:
-        """Note a refusal that took from `read_s` until now.
+        """Note that refusing a request took the time from `read_s` until now.
 
-        Its time does not count as the cost of other requests.
+        This time does not count as the cost of other requests.
         """
         self._refusing_s += self._now() - read_s
 
@@ -223,7 +223,7 @@ class Admission:
         self._quota = max(LEAST, int(self._turn_s / cost_s))
 
     def _follow(self, before_s: float, latest_s: float, count: int) -> float:
-        """Return an estimate moved towards the latest turn.
+        """Return the new estimate: `before_s` moved towards `latest_s`.
 
         The change is bounded, because a single turn may stall.
         """

@@ -233,9 +233,10 @@ def _read_curves(package: Package) -> list[BuiltCurve | None]:
 def _fitted(
     curve: BuiltCurve | None,
 ) -> tuple[list[float] | None, float | None, list[tuple[Size, float]]]:
-    """Return a curve's coefficients, the share of times below it, and the times.
+    """Return a curve's coefficients, the share of times they cover, and the times.
 
-    Each time is (size, seconds).
+    Each measured time is (size, seconds); at most `POINTS` are returned. Returns None,
+    None and no times if nothing was measured.
     """
     if curve is None or curve.measured is None:
         return None, None, []

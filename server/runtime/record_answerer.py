@@ -24,14 +24,13 @@ class RecordAnswerer:
     A usual request has a record with all columns that the features read, and a budget
     that is surely enough for the most accurate plan. So no plan is chosen: the model
     evaluates the row, and one `Answer` object, reused for all requests, is filled and
-    encoded. For any other request `answer` returns None. `Translator` and
-    `execution.begin` then answer it; they would give the same answer to a usual
-    request.
+    encoded. For any other request `answer` returns None, and the caller answers through
+    `Translator` and `execution.begin`. A usual request would get the same answer there.
 
     Use this object only in the event loop, because requests share one `Answer`, and
     only after the warm-up, because the index must not change. If `applies` is False,
     the index has no usual requests, and `answer` must not be called. `all_sent` is
-    called to count the answers that were written together.
+    called to count answers that were written together.
     """
 
     def __init__(
