@@ -116,7 +116,7 @@ def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
             return None
         if name == b"content-length":
             # other ASGI servers may pass invalid values
-            length = int(value) if value.isdigit() else 0
+            length = int(value) if value.strip().isdigit() else 0
     return length
 
 
