@@ -110,8 +110,8 @@ class CostCurve:
         """Fit measured times by quantile regression.
 
         Small items weigh as much as large items. The degree is the lowest degree that
-        fits held-out times well. A few times far above all others do not bend the
-        curve, unless the quantile of all times is one of them
+        fits held-out times well. A few outliers, times far above all others, do not
+        bend the curve, unless there are so many that the quantile itself is an outlier
         (docs/explanation/cost-curves.md).
 
         Parameters

@@ -190,15 +190,16 @@ class Features(Part, frozen=True):
     Attributes
     ----------
     use
-        Names of ready-made features and of learned features, or of the user's own if
-        `files` define more features than you want. A feature of texts on a table's
-        column of free text is named `COLUMN: FEATURE`, such as `note: learned_words`.
+        Names of ready-made and learned features. By default all features of `files`
+        are used; name some of them here to use only those. A feature of texts on a
+        table's column of free text is named `COLUMN: FEATURE`, such as `note:
+        learned_words`.
     files
         Python files with the user's own features, beside the project file.
     columns
         Groups of a table's columns.
     others
-        True if each column that no group names is a feature of its own.
+        True if each column outside all groups is a feature of its own.
     """
 
     use: list[str] = []

@@ -98,10 +98,10 @@ class MarginSums:
 
 
 def spread_of(sums: RunningSums) -> Floats:
-    """Return how much numbers still change after each position, shape (T,).
+    """Return how much running sums still change after each position, shape (T,).
 
-    It is the standard deviation, over rows, of the final number minus the current
-    one.
+    The change is the standard deviation, over rows, of the final sum minus the sum at
+    that position.
     """
     return np.array([np.std(sums.final - values) for values, _ in sums.walk()])
 

@@ -30,7 +30,7 @@ class TrainingOutcome:
 
 
 class Arm(Protocol):
-    """A function that trains one learner of a race, each time to another amount."""
+    """A function that trains one learner of a race on more and more examples."""
 
     def __call__(self, amount: int, /) -> TrainingOutcome:
         """Train the learner to `amount` examples or iterations in total.

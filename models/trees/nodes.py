@@ -134,7 +134,8 @@ def pack_sets(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
     """Pack B category sets as bits.
 
-    Return each set's first word (B + 1,), and the words (W,), of 32 bits each.
+    Return offsets (B + 1,) and words (W,) of 32 bits: the words of set b are
+    `words[offsets[b] : offsets[b + 1]]`.
     """
     words = []
     for members in sets:

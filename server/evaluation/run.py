@@ -215,9 +215,10 @@ class EvaluationRun:
         return remarks
 
     def remarks_on(self, found: Evaluation) -> list[str]:
-        """Return remarks on results: reduced budgets, errors, a different index.
+        """Return remarks on results: reduced budgets, errors, a replaced index.
 
-        The index is different if the server answered with another version of it.
+        The last remark is made if the server answered with another version of the index
+        than the version in the index's file.
         """
         remarks = []
         for own in found.budgets:

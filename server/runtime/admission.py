@@ -190,7 +190,7 @@ class Admission:
             self._call_soon(self._when_done)
 
     def _when_done(self) -> None:
-        """Update the estimates, then begin the next turn with waiting requests."""
+        """Update the estimates after a turn of the loop; begin waiting requests."""
         now_s = self._now()
         if self._begun > LEAST or self._held:
             self._learn(now_s)

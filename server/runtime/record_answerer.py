@@ -89,10 +89,11 @@ class RecordAnswerer:
         arrived_s: float,
         when_written: Callable[[Callable[[], object]], object],
     ) -> bytes | None:
-        """Return the encoded answer for a row, or None if the request is not usual.
+        """Return the encoded answer for a row; None if a plan must be chosen first.
 
-        `terms`, `row` and `gaps` come from `RecordDecoder.read`. `when_written`
-        schedules a function that is called after the answer is written.
+        A plan must be chosen, for instance, if columns are missing or the best plan may
+        not fit the budget. `RecordDecoder.read` returns `terms`, `row` and `gaps`.
+        `when_written` schedules a function that is called after the answer is written.
         """
         planner, answer, send_time = self._planner, self._answer, self._send_time
         if gaps is not None:

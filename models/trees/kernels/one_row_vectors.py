@@ -190,10 +190,11 @@ def simd_margin(row: NDArray[np.float32], address: int) -> float:
 
 @kernel(int64(uint64, uint64, float64[::1]))
 def simd_early(row: int, address: int, out: Any) -> int:
-    """Add trees to the sum `out[0]` until the sum passes a limit; return the code.
+    """Add trees to the sum `out[0]` until it passes a limit; return the exit code.
 
-    The result is that of `early`. Most rows stop in the first group. The kernel
-    evaluates further groups one, two, then four at a time.
+    The exit code is `4 * (number of trees added) + answer`, as `early` returns. Trees
+    are evaluated in groups of 64: one group, then one, two and four at a time, since
+    most rows stop in the first group.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
