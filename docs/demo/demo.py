@@ -21,8 +21,9 @@ from rich.table import Table
 
 from polydom.features.items import Item
 from polydom.indexer import Index
-from polydom.indexer.building.data.dataset import Dataset, split
+from polydom.indexer.building.data.dataset import Dataset
 from polydom.indexer.building.data.read_items import load_data
+from polydom.indexer.building.data.split import split
 from polydom.indexer.building.project import Project
 
 HERE = Path(__file__).resolve().parent
