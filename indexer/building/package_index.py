@@ -53,11 +53,11 @@ def package_index(
     if kept.measured is not None:
         measured = measured.joined(kept.measured)
     measured = costs.curves.measured.joined(measured)
-    report = {
-        **_report(data, choice, trainer, costs, searched),
-        **_facts_of_kept(data, trainer, costs, searched, candidates, kept, measured),
-        "exits": exits.facts,
-    }
+    report = _report(data, choice, trainer, costs, searched)
+    report |= _facts_of_kept(data, trainer, searched, candidates, kept, measured)
+    if costs.weight and report["samples"]:
+        report["pace"] = _pace(report["samples"], data, trainer, costs, kept, masks)
+    report["exits"] = exits.facts
     package = Package(
         kind=data.table.dataset.kind,
         labels=data.table.dataset.labels,
@@ -118,7 +118,6 @@ def _report(
 def _facts_of_kept(
     data: Prepared,
     trainer: Trainer,
-    costs: MeasuredCosts,
     searched: SearchedSets,
     candidates: Candidates,
     kept: KeptModels,
@@ -136,17 +135,26 @@ def _facts_of_kept(
         facts |= _facts_of_numbers(masks, data, trainer)
     if data.metric.costs is not None:
         facts["confusion_costs"] = data.metric.costs.tolist()
-    samples = _samples(data.table.dataset)
-    if costs.weight and samples:
-        pair = data.project.costs.pair
-        served = replace(costs.measurer, extractor=data.final.features.extractor)
-        key = digest(trainer.task.key, masks, kept.again)
-        facts["pace"] = served.machine_times(
-            [make_item(one, pair=pair) for one in samples],
-            kept.models,
-            name=f"machine_times/{key}",
-        ).facts()
     return facts
+
+
+def _pace(
+    samples: Sequence[Any],
+    data: Prepared,
+    trainer: Trainer,
+    costs: MeasuredCosts,
+    kept: KeptModels,
+    masks: Sequence[int],
+) -> dict[str, Any]:
+    """Time the samples on this machine, for servers that compare their own times."""
+    pair = data.project.costs.pair
+    served = replace(costs.measurer, extractor=data.final.features.extractor)
+    key = digest(trainer.task.key, masks, kept.again)
+    return served.machine_times(
+        [make_item(one, pair=pair) for one in samples],
+        kept.models,
+        name=f"machine_times/{key}",
+    ).facts()
 
 
 def _facts_of_numbers(
