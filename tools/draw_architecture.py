@@ -62,7 +62,7 @@ BUILD = (
     "indexer.building.training.refit",
     "indexer.building.exits.plan_exits",
     "indexer.building.package_index",
-    "indexer.index.pdx_file",
+    "indexer.index.file.pdx_file",
 )
 # The core, in the order in which a newcomer reads it.
 TWELVE = (

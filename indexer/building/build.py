@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from ..index.file.pdx_file import refuse_index
 from ..index.index import Index
-from ..index.pdx_file import refuse_index
 from ..progress import Progress
 from .candidates import keep_candidates
 from .costs.measure_costs import measure_costs

@@ -19,8 +19,8 @@ from polydom.features.errors import (
     Unfinished,
 )
 
-from ..index.pdx_file import read_file, write_file
-from ..index.safe_write import replace_when_done
+from ..index.file.pdx_file import read_file, write_file
+from ..index.file.safe_write import replace_when_done
 
 Array = NDArray[Any]
 Entry = tuple[dict[str, Any], dict[str, Array]]

@@ -13,9 +13,9 @@ from polydom.features.items import make_item
 from polydom.features.tables.column_features import Columns
 
 from ..index.built_facts import BuiltGaps
+from ..index.file.pdx_file import MAX_HEADER_BYTES
 from ..index.index import Index
 from ..index.package import Package, exit_costs
-from ..index.pdx_file import MAX_HEADER_BYTES
 from .cache import digest
 from .candidates import Candidates, expected_of, intervals_of, may_lack
 from .costs.cost_curves import cost_curves

@@ -9,7 +9,7 @@ from polydom.features.errors import BadProject
 
 from ..cluster.connect import checked, connect, workers_of
 from ..cluster.workers import Workers
-from ..index.safe_write import sweep_unfinished
+from ..index.file.safe_write import sweep_unfinished
 from ..progress import Progress, Silence
 from .cache import FOLDER, Cache
 from .project import Project

@@ -13,13 +13,13 @@ from polydom.features.costs.polynomials import cost_at, costs_at
 from polydom.features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
 from polydom.features.sizes import Size, is_size, read_size, show_size
 
+from .file.package_arrays import pack, unpack
+from .file.package_checks import check_choice
+from .file.pdx_file import read_file, write_file
+from .file.safe_write import sweep_unfinished
 from .lookup import Lookup
 from .machine_speed import MachineFactors, rescale_costs
 from .package import Package
-from .package_arrays import pack, unpack
-from .package_checks import check_choice
-from .pdx_file import read_file, write_file
-from .safe_write import sweep_unfinished
 from .size_lookup import SizeLookup
 from .size_pair_lookup import SizePairLookup
 

@@ -14,7 +14,7 @@ from polydom.features.errors import Unfinished
 
 from .options import AsJson, CacheFolder, ProjectFile, Verbose
 from .process import interruptible, prints_to_stderr
-from .terminal import print_table
+from .reports.terminal import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +63,7 @@ def build(
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.progress_bars import ProgressBars
 
-    from .index_report import show_index, warn_if_busy
+    from .reports.index_report import show_index, warn_if_busy
 
     plan = Project.load(project)
     places = {"on": on, "shared": None if shared is None else str(shared.absolute())}

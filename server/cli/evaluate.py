@@ -218,7 +218,7 @@ def _say(remarks: Iterable[str]) -> None:
 def _show(found: "Evaluation") -> None:
     from rich.console import Console
 
-    from .evaluation_report import show
+    from .reports.evaluation_report import show
 
     console = Console()
     if not console.is_terminal:

@@ -8,7 +8,7 @@ import typer
 
 from .options import AsJson, OwnFeatures
 from .process import prints_to_stderr
-from .terminal import print_table
+from .reports.terminal import print_table
 
 if TYPE_CHECKING:
     from polydom.features.feature import Feature

@@ -35,7 +35,7 @@ def inspect(
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.index.index import Index
 
-    from .index_report import built_of, show_index
+    from .reports.index_report import built_of, show_index
 
     if html is not None:
         from ..page.report import refuse_report
@@ -56,7 +56,7 @@ def _write_html(loaded: "Index", facts: "Facts", path: Path, html: Path) -> None
     from ..engine.loading import package_of
     from ..page.report import write_report
     from ..runtime.describe_index import describe_curves, describe_index
-    from .index_report import summary_lines
+    from .reports.index_report import summary_lines
 
     package_of(loaded, path)
     name = readable(path.name)

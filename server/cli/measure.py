@@ -76,7 +76,7 @@ def _is_index(path: Path) -> bool:
     The first bytes of the file decide. If there is no file, the ending of its name
     does.
     """
-    from polydom.indexer.index.pdx_file import is_index
+    from polydom.indexer.index.file.pdx_file import is_index
 
     if path.suffix == ".pdx" or not path.is_file():
         return path.suffix != ".toml"
@@ -106,7 +106,7 @@ def _measure_project(
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.progress_bars import ProgressBars
 
-    from .index_report import show_index, warn_if_busy
+    from .reports.index_report import show_index, warn_if_busy
 
     with interruptible(SAME_AGAIN), tells_what_lacks(as_json), prints_to_stderr():
         index = measure_project(
@@ -138,11 +138,11 @@ def _measure_index(
     )
     from polydom.indexer.building.project import Project
     from polydom.indexer.index.facts import facts_of
+    from polydom.indexer.index.file.pdx_file import refuse_index
     from polydom.indexer.index.index import Index
-    from polydom.indexer.index.pdx_file import refuse_index
     from polydom.indexer.progress_bars import ProgressBars
 
-    from .index_report import show_costs, warn_if_busy
+    from .reports.index_report import show_costs, warn_if_busy
 
     refuse_index(output)
     loaded = Index.load(index)

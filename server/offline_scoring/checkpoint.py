@@ -9,7 +9,7 @@ from typing import Any, Self
 import msgspec
 
 from polydom.features.errors import BadInput
-from polydom.indexer.index.safe_write import naming
+from polydom.indexer.index.file.safe_write import naming
 
 from ..batch.batch_plan import BatchPlan
 from .output_file import WriteLock

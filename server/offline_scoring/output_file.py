@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from polydom.features.errors import BadInput
 from polydom.features.outputs import head_of, refuse_output
 from polydom.features.readers.table_file import PARQUET, import_parquet
-from polydom.indexer.index.safe_write import cannot_write, naming
+from polydom.indexer.index.file.safe_write import cannot_write, naming
 
 from .item_rows import is_folder
 from .output_row import Scored, arrow_batch, arrow_schema, columns_of

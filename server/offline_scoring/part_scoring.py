@@ -11,7 +11,7 @@ import msgspec
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.readers.table_file import import_parquet
 from polydom.features.threads import one_thread
-from polydom.indexer.index.safe_write import naming
+from polydom.indexer.index.file.safe_write import naming
 
 from ..batch.batch_budget import Assignment
 from ..batch.batch_plan import BatchPlan, answer_by_plan

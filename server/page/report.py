@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from polydom.features.outputs import head_of, refuse_output
-from polydom.indexer.index.safe_write import replace_when_done
+from polydom.indexer.index.file.safe_write import replace_when_done
 
 from .assets import STATIC, fill, join_modules
 

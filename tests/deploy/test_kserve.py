@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from polydom.indexer.index.pdx_file import FORMAT_VERSION
+from polydom.indexer.index.file.pdx_file import FORMAT_VERSION
 from tests.support.free_records import save_records
 from tests.support.manifests import DEPLOY, command_of, read, running, until_started
 from tests.support.places import ROOT

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.index import pdx_file
+from polydom.indexer.index.file import pdx_file
 
 Draw = np.random.Generator
 Meta = dict[str, Any]

@@ -16,9 +16,9 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadIndexFile
-from polydom.indexer.index import pdx_file
+from polydom.indexer.index.file import pdx_file
+from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.models.importers.compile_model import compile_model
 from tests.support import served
 

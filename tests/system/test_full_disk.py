@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import CannotWrite, PolydomError
-from polydom.indexer.index.pdx_file import write_file
+from polydom.indexer.index.file.pdx_file import write_file
 from polydom.server.__main__ import main
 from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
 

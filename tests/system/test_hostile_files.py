@@ -20,9 +20,9 @@ from polydom.features.errors import (
     PolydomError,
     printable,
 )
-from polydom.indexer.index import pdx_file
+from polydom.indexer.index.file import pdx_file
+from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.server.__main__ import main
 from polydom.server.runtime.repository import Repository
 from tests.support import hostile_files, served

@@ -13,7 +13,7 @@ from polydom.features.items import text_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.costs.remeasure import carried_items, remeasure
 from polydom.indexer.index.facts import facts_of
-from polydom.indexer.index.pdx_file import read_file
+from polydom.indexer.index.file.pdx_file import read_file
 from polydom.indexer.progress import Silence
 from polydom.server.app import create_app
 from tests.support import projects

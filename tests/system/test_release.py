@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 import yaml
 
-from polydom.indexer.index.pdx_file import FORMAT_VERSION
+from polydom.indexer.index.file.pdx_file import FORMAT_VERSION
 from tests.support.places import DOCS, ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

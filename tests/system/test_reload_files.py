@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import parser
 
-from polydom.indexer.index.pdx_file import read_file, write_file
+from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.server.errors import ReloadFailed
 from polydom.server.runtime import repository as repository_module
 from tests.support.forked_process import ForkedProcess

@@ -16,12 +16,12 @@ from rich.console import Console
 
 from polydom.features.errors import BadIndexFile, BadRow, PolydomError
 from polydom.indexer.index.facts import facts_of
+from polydom.indexer.index.file.pdx_file import read_file
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.pdx_file import read_file
 from polydom.models.trees.nodes import NODE
 from polydom.models.trees.self_test import TRUST
 from polydom.server.__main__ import main
-from polydom.server.cli.index_report import show_text
+from polydom.server.cli.reports.index_report import show_text
 from polydom.server.runtime.describe_index import describe_curves, describe_index
 from tests.support import told
 from tests.support.edits import edited, sealed

@@ -14,8 +14,8 @@ import pytest
 from polydom.features.errors import BadFeature, BadIndexFile, BadInput
 from polydom.features.items import record_item
 from polydom.indexer import BudgetClassifier, Index, build
+from polydom.indexer.index.file.pdx_file import read_file
 from polydom.indexer.index.machine_speed import MachineFactors
-from polydom.indexer.index.pdx_file import read_file
 from polydom.server import Scorer, score_items
 from tests.support.commands import run
 from tests.support.edits import sealed

@@ -9,8 +9,8 @@ from typing import Any
 from polydom.features.errors import BadProject, LacksWork, Unfinished
 
 from ...cluster.workers import Workers
+from ...index.file.pdx_file import refuse_index
 from ...index.index import Index
-from ...index.pdx_file import refuse_index
 from ...progress import Progress, Silence
 from ..build import make_index, saved
 from ..cache import Array, Cache, Read

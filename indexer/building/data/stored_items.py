@@ -24,7 +24,7 @@ from polydom.features.items import Item, Kind
 from polydom.features.readers.encodings import decode_text
 from polydom.features.readers.folders import readable
 
-from ...index.safe_write import replace_when_done
+from ...index.file.safe_write import replace_when_done
 from ..cache import Cache, digest
 
 Array = NDArray[Any]

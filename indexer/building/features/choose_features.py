@@ -24,8 +24,8 @@ from polydom.features.tables.records import column_names
 from polydom.features.tables.text_columns import name_on
 from polydom.features.wording import hint
 
+from ...index.file.pdx_file import excess
 from ...index.package import MOST_BITS
-from ...index.pdx_file import excess
 from ...index.stored_features import (
     NOT_ANY,
     StoredColumns,

@@ -21,8 +21,8 @@ from polydom.indexer.index.machine_speed import MachineFactors, MachineTimes
 from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race
 from polydom.server.app import create_app
-from polydom.server.cli.index_report import show_text
-from polydom.server.cli.select import plot_race
+from polydom.server.cli.reports.index_report import show_text
+from polydom.server.cli.reports.race_report import plot_race
 from tests.support import projects, servers
 from tests.support.oracles.costs import feature_seconds
 from tests.support.progresses import Stages

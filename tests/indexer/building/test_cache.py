@@ -16,7 +16,7 @@ from polydom.indexer.building.cache import (
     SharedArrays,
     digest,
 )
-from polydom.indexer.index.pdx_file import write_file
+from polydom.indexer.index.file.pdx_file import write_file
 from tests.support import projects
 
 

@@ -15,7 +15,7 @@ from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.progress import Silence
 from polydom.models.selection.portfolio import Setting
 from polydom.models.selection.race import Race
-from polydom.server.cli.select import show_race
+from polydom.server.cli.reports.race_report import show_race
 
 X, y = load_breast_cancer(return_X_y=True)
 HASTY: Setting = {"name": "logistic", "max_iter": 1}

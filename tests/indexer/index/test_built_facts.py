@@ -10,8 +10,8 @@ import pytest
 
 from polydom.features.errors import BadIndexFile
 from polydom.indexer.index.built_facts import LARGEST, MOST, exits_of
+from polydom.indexer.index.file.pdx_file import read_file
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.pdx_file import read_file
 from tests.support import told
 from tests.support.edits import Arrays, Meta, sealed
 

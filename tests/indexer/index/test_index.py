@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadIndexFile, BadInput, NothingFits
 from polydom.features.sizes import Size
 from polydom.indexer import Candidate, Index
+from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.indexer.index.machine_speed import MachineFactors
-from polydom.indexer.index.pdx_file import read_file, write_file
 from tests.support import served
 from tests.support.curves import RECTANGLE, Candidates, pair_candidates
 from tests.support.oracles.lookups import best_accuracy

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadIndexFile
+from polydom.indexer.index.file.pdx_file import read_file
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
-from polydom.indexer.index.pdx_file import read_file
 from polydom.indexer.index.quality import OF_CLASSES, OF_NUMBERS, name_quality
 from tests.support import numbers, served
 from tests.support.edits import sealed

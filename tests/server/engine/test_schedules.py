@@ -11,8 +11,8 @@ import pytest
 from polydom.features.errors import BadIndexFile
 from polydom.features.items import record_item
 from polydom.indexer import Index
+from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.indexer.index.package import mean_costs
-from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import Planner

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from polydom.indexer.index.pdx_file import (
+from polydom.indexer.index.file.pdx_file import (
     DTYPES,
     FORMAT_VERSION,
     MAGIC,

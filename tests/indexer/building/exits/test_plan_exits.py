@@ -18,8 +18,8 @@ from polydom.indexer.building.exits.plan_exits import (
 )
 from polydom.indexer.building.project import ExitGoal, Project
 from polydom.indexer.building.training.train_sets import columns_of
+from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.indexer.index.package import Package, exit_costs
-from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.server.engine.budget import MoneyBudget
 from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner

@@ -16,7 +16,7 @@ from polydom.indexer.index.facts import facts_of
 from polydom.models import compile
 from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.scoring.prior import Prior
-from polydom.server.cli.index_report import built_of, detail_lines
+from polydom.server.cli.reports.index_report import built_of, detail_lines
 from tests.support.stopping_records import draw_rows, label_rows
 
 PROJECT = """\

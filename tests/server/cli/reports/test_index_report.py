@@ -10,7 +10,7 @@ from rich.console import Console
 
 from polydom.indexer.index.facts import Facts, facts_of
 from polydom.indexer.index.index import Index
-from polydom.server.cli.index_report import (
+from polydom.server.cli.reports.index_report import (
     built_of,
     detail_lines,
     show_schedules,

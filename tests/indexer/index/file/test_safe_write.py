@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polydom.indexer.index.safe_write import replace_when_done, sweep_unfinished
+from polydom.indexer.index.file.safe_write import replace_when_done, sweep_unfinished
 
 
 def test_a_file_of_a_failed_write_leaves_the_old_one(tmp_path: Path) -> None:

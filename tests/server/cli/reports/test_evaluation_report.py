@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from polydom.server.cli.evaluation_report import show
+from polydom.server.cli.reports.evaluation_report import show
 from polydom.server.evaluation.results import (
     BaselineResult,
     Bought,

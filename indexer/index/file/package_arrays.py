@@ -17,10 +17,10 @@ from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 
-from .built_facts import LARGEST
-from .package import MOST_BITS, Orders, Package
+from ..built_facts import LARGEST
+from ..package import MOST_BITS, Orders, Package
+from ..stored_features import StoredFeature
 from .package_checks import check_package
-from .stored_features import StoredFeature
 
 Array = NDArray[Any]
 

@@ -8,7 +8,7 @@ from msgspec import UnsetType
 from polydom.features.figures import show_accuracy, show_number
 from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
-from ..evaluation.results import (
+from ...evaluation.results import (
     BaselineResult,
     BudgetResult,
     Confusion,

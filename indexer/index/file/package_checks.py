@@ -13,9 +13,9 @@ from polydom.models.qwyc.schedule import Promise
 from polydom.models.scoring.prior import Mean
 from polydom.models.scoring.regressor import Regressor
 
-from .built_facts import BuiltExits, BuiltPlan, MetaFacts, check_curves, exits_of
-from .package import MOST_BITS, MOST_COLUMNS, Package, exit_costs
-from .quality import OF_CLASSES, OF_NUMBERS
+from ..built_facts import BuiltExits, BuiltPlan, MetaFacts, check_curves, exits_of
+from ..package import MOST_BITS, MOST_COLUMNS, Package, exit_costs
+from ..quality import OF_CLASSES, OF_NUMBERS
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.cli.select import import_figure, refuse_picture
+from polydom.server.cli.reports.race_report import import_figure, refuse_picture
 
 pytest.importorskip("matplotlib")
 

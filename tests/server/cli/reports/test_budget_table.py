@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from polydom.indexer.index.facts import SkylineFacts, SkylineSet
-from polydom.server.cli.budget_table import (
+from polydom.server.cli.reports.budget_table import (
     LADDERS,
     ROWS,
     budget_rows,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from polydom.features.errors import BadIndexFile, BadInput
-from polydom.indexer.index import pdx_file
-from polydom.indexer.index.pdx_file import FORMAT_VERSION, read_file, write_file
+from polydom.indexer.index.file import pdx_file
+from polydom.indexer.index.file.pdx_file import FORMAT_VERSION, read_file, write_file
 from tests.support.hostile_files import sealed
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {

@@ -1,0 +1,1 @@
+"""What commands print: reports on indexes, evaluations and races, and their tables."""
