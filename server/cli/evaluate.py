@@ -173,12 +173,21 @@ def read_server(
     from ..evaluation.run import Server
 
     if url is not None:
-        token = None if token_file is None else read_token(token_file)
+        token = None if token_file is None else _first_token(token_file)
         return Server(url=url, model=model, token=token)
     if model or token_file:
         option = "--model" if model else "--token-file"
         raise BadInput(f"{option} is for a server: give --url, too")
     return None
+
+
+def _first_token(path: Path) -> str:
+    from ..http.bearer_tokens import read_tokens
+
+    try:
+        return read_tokens(path)[0]
+    except BadInput as error:
+        raise BadInput(f"--token-file {error}") from error
 
 
 def read_budgets(text: str) -> list[float]:
@@ -194,20 +203,6 @@ def read_budgets(text: str) -> list[float]:
             param_hint="--budgets",
         )
     return sorted(set(amounts))
-
-
-def read_token(path: Path) -> str:
-    """Return the first token of a file that was written for `serve --token-file`."""
-    try:
-        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-    except OSError as error:
-        raise BadInput(f"--token-file {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"--token-file {path}: this is no text in UTF-8") from error
-    for line in lines:
-        if line and not line.startswith("#"):
-            return line
-    raise BadInput(f"--token-file {path}: there is no token in it")
 
 
 def _say(remarks: Iterable[str]) -> None:

@@ -22,6 +22,23 @@ SHORTEST = 16
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
+def read_tokens(path: Path) -> list[str]:
+    """Return the tokens in a text file: one per line, at least one.
+
+    Empty lines and lines that begin with `#` are skipped. BadInput names the file.
+    """
+    try:
+        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: {error}; a text in UTF-8 is needed") from error
+    tokens = [line for line in lines if line and not line.startswith("#")]
+    if not tokens:
+        raise BadInput(f"{path}: there is no token")
+    return tokens
+
+
 class Tokens:
     """A set of secret tokens; a request must send one of them.
 
@@ -47,16 +64,11 @@ class Tokens:
 
     @classmethod
     def read(cls, path: Path) -> "Tokens":
-        """Read tokens from a file, one per line.
-
-        Empty lines and lines with `#` are skipped.
-        """
+        """Read tokens from a file, as `read_tokens` does."""
+        tokens = read_tokens(path)
         try:
-            lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-            return cls(line for line in lines if line and not line.startswith("#"))
-        except OSError as error:
-            raise BadInput(f"{path}: {error.strerror or error}") from error
-        except ValueError as error:  # BadInput, or text that is not UTF-8
+            return cls(tokens)
+        except BadInput as error:
             raise BadInput(f"{path}: {error}") from error
 
     def check(self, headers: Headers) -> None:
