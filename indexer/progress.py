@@ -16,11 +16,11 @@ class Progress(Protocol):
     """Interface of an object that shows the progress of a build, stage by stage."""
 
     def stage(self, name: str, total: int | None) -> AbstractContextManager[OnProgress]:
-        """Begin a stage of `total` steps; None if the number is not known yet.
+        """Return a context manager that shows a stage while its `with` block runs.
 
-        The stage ends with the `with` block, which receives a function to report steps.
-        A stage of 0 steps is shown as skipped, because the cache already holds its
-        result.
+        The block receives a function that reports the steps done. `total` is the number
+        of steps, None if unknown. A stage of 0 steps is shown as skipped, because the
+        cache already holds its result.
         """
 
 
@@ -29,7 +29,7 @@ class Silence:
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
-        """Begin a stage that shows nothing."""
+        """Return a context manager that shows nothing."""
         yield lambda done, left=None: None
 
 

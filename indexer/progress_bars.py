@@ -135,10 +135,10 @@ class BarsWithNote(Progress):
 
 
 def latest(race: "Race") -> str:
-    """Return a line about the newest training of a race.
+    """Return a line of text about the newest training of a race between learners.
 
-    The line names the learner, the number of examples, the score, the bound and the
-    time left.
+    The line names the learner, the number of examples, the score, the bound of the
+    score on all examples, and the time left.
     """
     line = race.log[-1]
     if line.score is None:

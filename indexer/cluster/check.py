@@ -20,7 +20,7 @@ SHOWN = 3  # differences in an error
 
 
 class WorkerFacts(NamedTuple):
-    """The host, library versions, code and files of one process."""
+    """The host, library versions, code and files that one process sees."""
 
     host: str  # Name of the machine
     # Versions of Python and of the libraries that results depend on
@@ -31,7 +31,7 @@ class WorkerFacts(NamedTuple):
 
 
 class OtherWorker(Exception):
-    """Raised in a worker that differs from this process; holds the worker's facts."""
+    """Raised in a worker whose libraries, code or files differ from the build's."""
 
     def __init__(self, facts: WorkerFacts) -> None:
         self.facts = facts
@@ -52,10 +52,10 @@ class WorkerCheck(NamedTuple):
     ) -> "WorkerCheck":
         """Make the test from the libraries, code and files of this process.
 
-        A worker must read equal content in `files`, and find data files of
-        equal length in `data`. A file with random content is put into the
-        folder `shared`, so that a worker is refused if it sees another folder
-        under the same path.
+        A worker passes if its `files` have the same content and its `data`
+        files the same lengths. This call also writes a file with random content
+        into the folder `shared`, so that a worker fails if the same path is
+        another folder there.
         """
         needed = list(files)
         if shared is not None:
@@ -79,10 +79,10 @@ class WorkerCheck(NamedTuple):
         return function(*arguments)
 
     def refuse(self, name: str, found: Any) -> None:
-        """Raise BadWorker if the facts `found` on worker `name` differ from our own.
+        """Raise BadWorker, with the reasons, if a worker fails the test.
 
-        The message names the differences. If `found` is the error of a failed
-        call, the message quotes the error.
+        `found` is the result of `describe` on the worker called `name`, or the
+        error that the call raised.
         """
         if isinstance(found, BadWorker):
             raise BadWorker(f"worker {name}: {found}")
@@ -107,9 +107,9 @@ class WorkerCheck(NamedTuple):
 
 
 def describe(files: tuple[Path, ...], data: tuple[Path, ...] = ()) -> WorkerFacts:
-    """Return the facts of the process that calls this function.
+    """Return the facts of the process that runs this function.
 
-    The content of `files` and the length of `data` become part of the facts.
+    They contain a digest of each file in `files`, and the length of each in `data`.
     """
     digests = {str(file): _digest_or_why(file) for file in files}
     digests |= {str(path): _length_or_why(path) for path in data}

@@ -22,10 +22,10 @@ class Addressable(Protocol):
     """An executor that can call a function on each of its workers."""
 
     def on_each(self, function: Any, *arguments: Any) -> dict[str, Any]:
-        """Call a function on each worker.
+        """Call a function once on each worker.
 
-        Returns the result by the worker's name, or the exception if the call
-        failed.
+        Returns the result of each worker, or the exception that the call
+        raised, by the worker's name.
         """
 
 
@@ -34,8 +34,8 @@ def connect(address: str) -> Executor | None:
 
     `local:N` means N processes of this machine, `dask://HOST:PORT` a Dask
     scheduler, `ray://auto` the Ray cluster that this machine is part of, and
-    `ray://HOST:PORT` the client server of a Ray cluster. Returns None if one local
-    process is enough: calls then run in this process. Raises BadInput if the
+    `ray://HOST:PORT` the Ray Client server of a cluster. Returns None for one
+    process of this machine: calls then run in this process. Raises BadInput if the
     address has another form or the engine is not installed, and BadWorker if no
     cluster answers.
     """
@@ -80,11 +80,11 @@ def _lacking(engine: str, address: str) -> BadInput:
 
 
 def workers_of(executor: Executor | None) -> Workers:
-    """Make `Workers` of an executor; None makes calls run in this process.
+    """Return `Workers` that run calls by an executor; with None, in this process.
 
-    The executor of a Dask client is replaced by a `DaskExecutor`, which notices
-    lost workers. Raises BadWorker if a cluster still has no workers after a short
-    wait.
+    A Dask client's own executor does not notice lost workers, so a `DaskExecutor`
+    replaces it. Raises BadWorker if a cluster has no workers within `WAIT_S`
+    seconds.
     """
     if type(executor).__module__ == "distributed.cfexecutor":
         from .dask import DaskExecutor
@@ -113,7 +113,7 @@ def checked(
     shared: Path | None,
     data: Sequence[Path] = (),
 ) -> Workers:
-    """Return `workers` with a test for every call; test the present workers at once.
+    """Test all workers now, and return `Workers` that repeat the test at each call.
 
     A worker must have the same code and libraries, read equal `files` (code or
     models) and `data` (items) under the same paths, and see the folder `shared`.

@@ -15,7 +15,7 @@ CONNECT_S = 5
 class DaskExecutor(Executor):
     """An executor on the workers of a Dask cluster.
 
-    The argument is a Dask client, or the address of a scheduler.
+    `client` is a Dask client, or the address of a scheduler.
     """
 
     def __init__(self, client: Client | str) -> None:
@@ -35,7 +35,7 @@ class DaskExecutor(Executor):
         return _DaskFuture(self.client.submit(fn, *args, pure=False, **kwargs))
 
     def cores(self) -> int:
-        """Return the number of workers' threads; 0 if the scheduler is silent."""
+        """Return the number of all workers' threads; 0 if no scheduler answers."""
         if self.client.status != "running":
             return 0
         try:
@@ -44,11 +44,11 @@ class DaskExecutor(Executor):
             return 0
 
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function on each worker.
+        """Call a function once on each worker.
 
-        Returns the result or the exception by the worker's address. A worker
-        with several threads gets a `BadWorker` as its result, because libraries
-        that train models do not support two trainings in one process.
+        Returns each worker's result or exception, by the worker's address. The
+        result of a worker with several threads is a `BadWorker`, because
+        libraries cannot train two models at a time in one process.
         """
         found: dict[str, Any] = self.client.run(function, *arguments, on_error="return")
         for address, threads in self.client.nthreads().items():
@@ -65,10 +65,10 @@ class DaskExecutor(Executor):
 
 
 class _DaskFuture(Future[Any]):
-    """The future of a call; a call that is cancelled in time does not start.
+    """The future of a call on a Dask cluster. A cancelled call does not start.
 
-    Futures of the Dask client's own executor never end if a worker dies while it
-    returns the result. Here a thread of its own waits for each result.
+    Unlike the futures of a Dask client's own executor, this future also ends if the
+    worker dies while it returns the result.
     """
 
     def __init__(self, future: Any) -> None:

@@ -14,9 +14,9 @@ ALONE = {
 
 
 class LocalExecutor(Executor):
-    """An executor on a number of processes of this machine.
+    """An executor on `count` processes of this machine.
 
-    All executors with the same number of processes share these processes.
+    All executors with the same `count` share their processes.
     """
 
     def __init__(self, count: int) -> None:

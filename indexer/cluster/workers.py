@@ -53,7 +53,7 @@ class Countable(Protocol):
 
 @dataclass
 class Call:
-    """One call of a function: its number, its arguments and its lost workers."""
+    """One call of a function, and the number of workers lost while they ran it."""
 
     number: int  # Position among all calls
     arguments: tuple[Any, ...]  # Arguments of the function
@@ -95,11 +95,11 @@ class Workers:
         Other processes must be able to import the function. If `ordered`,
         results come in the order of the arguments, else in the order in which
         the calls end. `keep` is called with each result as soon as the call
-        ends. Error messages name the `stage`, describe the call by
-        `doing(*arguments)` and advise the `cure`. If a worker dies during a
-        call, the call is repeated; WorkerLost is raised after the last retry.
-        If a call raises an error, the error is raised here and all other calls
-        end.
+        ends. If a worker dies during a call, the call is repeated; after the
+        last retry, WorkerLost is raised. Its message names the `stage` and
+        `doing(*arguments)`, a description of the call, and ends with the advice
+        `cure`. If a call raises an error, all other calls are cancelled, and
+        the error is raised here.
         """
         keep = keep or (lambda result: None)
         if self.executor is None:
@@ -198,7 +198,7 @@ class _Run:
         return check.call, self.function, *call.arguments
 
     def _next(self) -> "Future[Any]":
-        """Return the next call that ends; raise `WorkerLost` if no worker is left."""
+        """Wait until a call ends; raise `WorkerLost` if no worker is left."""
         seen_s = time.monotonic()
         while True:
             try:

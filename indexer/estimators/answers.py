@@ -1,7 +1,7 @@
 """Choose a candidate of the index for each item, and compute the item's features.
 
-The estimators of scikit-learn use both functions to predict. A budget limits the cost
-that the index expects; no time is measured.
+The scikit-learn estimators predict with both functions. A budget limits the cost that
+the index expects; no time is measured.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ from ..index.partial_lookup import PartialLookup
 def choose_rows(
     index: Index, package: Package, items: Sequence[Item], amount: float
 ) -> NDArray[np.int64]:
-    """Return the row (N,) of the index to use for each item.
+    """Choose a candidate for each item, and return the rows in the index, shape (N,).
 
-    It is the most accurate candidate whose expected cost for the item is at most
-    `amount` and whose features the item has all columns for. If no candidate fits,
-    it is the candidate without features.
+    The function chooses the most accurate candidate that is expected to cost at most
+    `amount`, in the index's unit, and needs no column that the item lacks. If there
+    is none, it chooses the candidate without features.
     """
     withheld = _withheld(items, package).tolist()
     sizes: list[Size] = [1.0] * len(items)
@@ -53,7 +53,7 @@ def _best(
 
 
 def _withheld(items: Sequence[Item], package: Package) -> NDArray[np.int64]:
-    """Return a mask (N,) per item of the features that the item lacks columns for."""
+    """Return a bit mask of each item's withheld features, shape (N,)."""
     if package.kind != "record":
         return np.zeros(len(items), np.int64)
     needs = ColumnNeeds.of(package)
@@ -75,10 +75,10 @@ def values_by_row(
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
     """Compute the feature values of all items, grouped by the chosen row of the index.
 
-    Yields (row, positions, values) for each row that was chosen for some item.
-    `positions` (n,) are the positions of these items, and `values` (n, width) their
-    feature values, 0 for features that the row does not need. Raises BadInput with
-    the position of the item if an item cannot be used.
+    `chosen` (N,) has the row of each item. For each row, yields (row, positions,
+    values): `positions` (n,) of the row's items, and the items' feature `values`
+    (n, width), with 0 for features that the row does not need. If an item cannot be
+    used, raises BadInput with the item's position.
     """
     for row in np.unique(chosen).tolist():
         own = np.flatnonzero(chosen == row)

@@ -87,7 +87,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     _columns: Kinds | None  # kinds of columns by name, if records were fitted
 
     def __sklearn_tags__(self) -> Any:
-        """Return tags that allow missing values, strings and tables of mixed types."""
+        """Return scikit-learn's tags: missing values and strings are allowed in X."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
@@ -120,7 +120,10 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         self.skyline_ = msgspec.to_builtins(at_size.skyline)
 
     def _items(self, X: Any, *, reset: bool) -> Sequence[Item]:
-        """Convert X to items. Unless `reset`, refuse columns that `fit` did not see."""
+        """Convert X to items.
+
+        `fit` sets `reset`. Otherwise X must have the columns that `fit` saw.
+        """
         if is_table(X):
             X = in_arrow(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -172,7 +175,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
     def _setting(self) -> Mapping[str, Any]:
-        """Return the learner as PROJECT.toml's `[learner]` table would say it."""
+        """Return the learner in the form of PROJECT.toml's table `[learner]`."""
         learner = self.learner
         if isinstance(learner, str):
             return {"name": learner}
@@ -209,7 +212,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _terms(self) -> dict[str, Any]:
-        """Return the keys of PROJECT.toml that say how labels and answers are read."""
+        """Return the keys of PROJECT.toml that depend on the kind of labels."""
         raise NotImplementedError
 
     def _held_out(self, dataset: Dataset) -> float | None:
@@ -217,7 +220,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return None if self.held_out is None else float(self.held_out)
 
     def _project(self, dataset: Dataset) -> Project:
-        """Return the project that an equal PROJECT.toml would describe."""
+        """Return this estimator's parameters as a project."""
         features: dict[str, Any] = {
             "use": [name for name in self._names(dataset) if not _is_file(name)],
             "files": [str(file) for file in self._files()],
@@ -269,17 +272,16 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _extractor(self) -> Extractor:
-        """Return the extractor of the features.
+        """The extractor of the index's features.
 
-        Only the first call checks the features' code, because the check is
-        slow.
+        Only the first use checks the features' code, because the check is slow.
         """
         if "_loaded" not in vars(self):
             self._loaded = self._package.extractor(self._files())
         return self._loaded
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle without the features' code; `_extractor` loads the code again."""
+        """Leave the features' code out of a pickle; `_extractor` loads it again."""
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_loaded", None)
         return state
@@ -289,7 +291,11 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return self._package.models
 
     def _amount(self, budget_ms: float | None, budget: float | None) -> float:
-        """Return the budget in the index's unit; infinity without a budget."""
+        """Return the budget for one item, in the index's unit.
+
+        If both arguments are None, the estimator's own budget counts. Without
+        any budget, the result is infinite.
+        """
         unit = str(self._package.meta["unit"])
         if budget_ms is None and budget is None:
             budget_ms, budget = self.budget_ms, self.budget
@@ -308,7 +314,10 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     def _answers(
         self, X: Any, budget_ms: float | None, budget: float | None
     ) -> tuple[int, Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]]:
-        """Return the number of items, and the iterator of `values_by_row`."""
+        """Choose a model for each item of X, and compute the model's features.
+
+        Returns the number of items, and what `values_by_row` yields.
+        """
         check_is_fitted(self)
         amount, package = self._amount(budget_ms, budget), self._package
         items = self._items(X, reset=False)
@@ -367,7 +376,7 @@ def _is_file(name: str) -> bool:
 
 
 def _amounts(cost: Any) -> dict[str, float]:
-    """Return a column's cost by unit. A bare number has the unit `COST`."""
+    """Return a column's cost, by unit. A number without a unit has the unit `COST`."""
     if isinstance(cost, Mapping):
         return dict(cost)
     return {COST: float(cost)}

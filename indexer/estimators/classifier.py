@@ -41,42 +41,43 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     learner
         Name, or mapping with a name and parameters, as in PROJECT.toml; or "auto" for a
         race between many learners. Or an unfitted estimator of a class that has a
-        compiled form, with numbers, texts and lists as parameters.
+        compiled form; its parameters must be numbers, texts and lists.
     alpha
-        Factor, at least 1, by which a feature set that was not trained may be better
-        than the chosen one, if the search has time to prove it.
+        Factor, at least 1. A search that has enough time proves that no untrained
+        feature set is more than `alpha` times as good as the chosen one.
     search_budget_s
-        Seconds of training for the search of feature sets. None for two minutes, or
-        less where training is fast.
+        Seconds of training for the search of feature sets. None for the time of three
+        trainings on all features, at least 30 s and at most two minutes.
     costs
         Cost of a table's columns, by name: a number, or amounts by unit, such as
         `{"TT4": {"usd": 22.78}}`. Budgets are then in that unit. None for measured
         seconds.
     budget_ms, budget
-        Budget of `predict` and all other methods that are called without a budget, as
-        scikit-learn's tools do; may be set after fitting. None for the most accurate
-        model.
+        Budget for one item, if a method is called without a budget, as by
+        scikit-learn's tools. Either may be changed after `fit`. None for no limit: the
+        most accurate model answers.
     held_out
-        Share of the items that quality is measured on, in (0, 1). None for a quarter,
-        or five-fold cross-validation where items are few, as in PROJECT.toml.
+        Share of the items on which quality is measured, in (0, 1). None for a quarter,
+        or for five-fold cross-validation if items are few, as in PROJECT.toml.
     measure
         Quality to maximise: "accuracy", "balanced_accuracy", "macro_f1", "auc",
-        "log_loss" or "cost". Class weights follow the measure where the learner takes
-        any; see `[quality]` of PROJECT.toml.
+        "log_loss" or "cost". A learner that accepts class weights is trained with
+        weights that suit the measure; see `[quality]` of PROJECT.toml.
     confusion_costs
-        Cost of an answer by the right class, then by the answered class, for the
-        measure "cost".
+        Costs for the measure "cost": a mapping from the right class to a mapping from
+        the answered class to the cost of this answer.
     exits
-        False for an index without early exits, where it is served.
+        False if a server of the index shall always evaluate the whole plan.
     kind
-        "image" where strings in X are paths of images.
+        Kind of the items; "image" if strings in X are paths of images. None for the
+        kind that the types in X imply.
     random_state
         Seed; the same seed, data and measured times give the same index.
     n_jobs
-        Processes; None for one, -1 for one for each processor.
+        Number of processes; None for one, -1 for one for each processor.
     cache
-        Folder for finished work, so that an interrupted fit can continue; None for
-        none.
+        Folder for finished work, so that an interrupted fit can continue; None to keep
+        nothing.
     verbose
         True to show the progress of a fit.
 
@@ -89,7 +90,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     n_features_in_ : int
         Number of a table's columns.
     feature_names_in_ : (n_features_in_,)
-        Names of a table's columns, where they are strings.
+        Names of a table's columns, if the names are strings.
     cost_curves_ : list of dict
         The `name`, `coefficients` and quantile of the cost curve of each feature, then
         of each step.
@@ -213,7 +214,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         }
 
     def _held_out(self, dataset: Dataset) -> float | None:
-        """Return the share of items to hold out; it is larger if a class is small."""
+        """Return the share of items to hold out, or None for the default share.
+
+        The share is at least 1 / g if the smallest class has g groups of items.
+        """
         share = super()._held_out(dataset)
         parts = parts_of(HELD_OUT if share is None else share)
         counts = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
@@ -232,14 +236,15 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
             Items, as in `fit`.
         budget_ms
             Milliseconds for one item. If both budgets are None, the estimator's own
-            `budget_ms` or `budget` holds; without any budget, the most accurate model
+            `budget_ms` or `budget` counts; without any budget, the most accurate model
             answers.
         budget
             Budget for one item in the unit of `costs`, if costs were declared.
 
         Returns
         -------
-        Labels (N,). An item that no model fits gets the most frequent class.
+        Labels (N,). If the budget is too small for any model, the label is the most
+        frequent class.
         """
         count, parts = self._answers(X, budget_ms, budget)
         places = np.empty(count, np.int64)
@@ -249,10 +254,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         return found
 
     def _gives_probabilities(self) -> bool:
-        """Return True if the scores are probabilities.
+        """Return True if the models' scores are probabilities.
 
-        Before a fit of "auto", True means that they may be: scikit-learn's
-        tools ask before they fit.
+        Scikit-learn's tools ask before `fit`. The answer for the learner "auto"
+        is then True, as some of its learners have probabilities.
         """
         if "_probabilities" in vars(self):
             return self._probabilities
@@ -283,9 +288,9 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     ) -> NDArray[np.float64]:
         """Return the scores of the classes, shape (N, K).
 
-        For two classes, the shape is (N,): the scores of the second class. This
-        method exists only if the learner's models have no probabilities. For
-        the arguments see `predict`.
+        For two classes, the shape is (N,): half the difference of the two
+        scores, above 0 for the second class. This method exists only if the
+        learner's models have no probabilities. For the arguments see `predict`.
         """
         found = self._scores(X, budget_ms, budget)
         return (found[:, 1] - found[:, 0]) / 2 if found.shape[1] == 2 else found
@@ -293,7 +298,11 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def _scores(
         self, X: Any, budget_ms: float | None, budget: float | None
     ) -> NDArray[np.float64]:
-        """Return scores (N, K); a class that the model never saw scores lowest."""
+        """Return scores (N, K).
+
+        A class outside the model's training items gets 0 if scores are
+        probabilities, otherwise the model's lowest score.
+        """
         count, parts = self._answers(X, budget_ms, budget)
         found = np.empty((count, len(self.classes_)))
         for row, own, values in parts:

@@ -31,11 +31,11 @@ def items_of(
 ) -> Sequence[Item]:
     """Convert X to N items: a table, an array (N, d), or N texts, images or mappings.
 
-    N items are all of one kind. They come in a list, or in a column of pandas,
-    Polars or Arrow; images are bytes, or paths of files. A string is a text, or a
-    path if `kind` is "image". `fitted` holds the names and kinds of the columns
-    that `fit` saw, in order; its names replace the names in X. Without `fitted`,
-    columns without names are called x0, x1 ...
+    All items must be of one kind. They come in a list, or in a column of pandas,
+    Polars or Arrow. Images are bytes, or paths of files; a string is a text, or a
+    path if `kind` is "image". `fitted` has the names and kinds of the columns in
+    `fit`, in the order of the columns in X; these names replace those in X. In
+    `fit` it is None, and columns without names are called x0, x1 ...
     """
     if is_table(X):
         names, cells = _table_columns(X)
@@ -101,7 +101,7 @@ def in_arrow(X: Any) -> Any:
 
 
 def refuse_unknown(items: Sequence[Item], names: Sequence[str]) -> None:
-    """Raise an error if a record has a column that is not in `names`."""
+    """Raise BadInput if a record has a column that is not in `names`."""
     known = frozenset(names)
     for number, item in enumerate(items):
         assert isinstance(item.payload, Mapping)
@@ -157,21 +157,21 @@ def _records(
     kinds: Kinds = dict.fromkeys(names) if fitted is None else fitted
     columns = {}
     for (name, kind), own in zip(kinds.items(), cells, strict=True):
-        column = columns[name] = _column(name, own, asked=fitted is not None)
+        column = columns[name] = _column(name, own, is_fitted=fitted is not None)
         known = column.kind == "number" and not column.missing().all()
         if kind == "date" and known:
             raise BadInput(f"column {name!r} holds numbers; dates were fitted")
     return Records(columns, np.arange(len(cells[0])))
 
 
-def _column(name: str, cells: Any, *, asked: bool) -> Column:
-    """Read a column. If `asked`, strings are words whose meaning the index knows."""
+def _column(name: str, cells: Any, *, is_fitted: bool) -> Column:
+    """Read a column. After `fit`, strings are not parsed: the index has their kind."""
     import pyarrow as pa
 
     if not isinstance(cells, pa.Array | pa.ChunkedArray):
         cells = _arrow_of(name, cells)
     strings = "string" in str(cells.type)
-    terms = ColumnTerms(typed=True, kind="word" if asked and strings else None)
+    terms = ColumnTerms(typed=True, kind="word" if is_fitted and strings else None)
     try:
         return read_column(name, cells, terms)
     except pa.ArrowException as error:
@@ -181,7 +181,7 @@ def _column(name: str, cells: Any, *, asked: bool) -> Column:
 
 
 def _arrow_of(name: str, cells: Any) -> Any:
-    """Convert a column to Arrow. Its objects must be all numbers or all strings."""
+    """Convert a column, of which all cells are numbers or all are strings, to Arrow."""
     import pyarrow as pa
 
     if hasattr(cells, "sparse"):
@@ -204,7 +204,7 @@ def _arrow_of(name: str, cells: Any) -> Any:
 
 
 def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.float64]:
-    """Return an array (count,) with `known` numbers at their rows, NaN elsewhere."""
+    """Return an array (count,) with the numbers `known` by row, and NaN elsewhere."""
     numbers = np.full(count, np.nan)
     for row, one in known.items():
         try:

@@ -16,7 +16,10 @@ from .items import is_missing
 
 
 def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Convert labels to an array (N,). A type of pandas becomes a type of NumPy."""
+    """Convert labels to an array (N,), and pandas' own types to types of NumPy.
+
+    Raises BadInput or ValueError if a label is missing or infinite.
+    """
     own = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # pandas: Int64, ...
     if own is not None and not y.isna().any():
         y = y.to_numpy(dtype=own)

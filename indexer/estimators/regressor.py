@@ -32,10 +32,10 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     held_out, kind
         See `BudgetClassifier`.
     measure
-        Quality to maximise: "r2", or "mae" for the absolute error.
+        Quality to maximise: "r2", from squared errors, or "mae", from absolute errors.
     coverage
-        Share of new items whose label lies in the bounds of `predict_interval`, in
-        (0, 1).
+        Share, in (0, 1), of new items whose label shall lie within the bounds of
+        `predict_interval`.
     random_state, n_jobs, cache, verbose
         See `BudgetClassifier`.
 
@@ -141,8 +141,8 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     ) -> Floats:
         """Predict numbers (N,), each with the most accurate model within the budget.
 
-        An item that no model fits gets the mean of the labels. For the
-        arguments see `BudgetClassifier.predict`.
+        If the budget is too small for any model, the number is the labels'
+        mean. For the arguments see `BudgetClassifier.predict`.
         """
         count, parts = self._answers(X, budget_ms, budget)
         numbers = np.empty(count)
@@ -155,9 +155,9 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     ) -> Floats:
         """Return a lower and an upper bound for the label of each item, shape (N, 2).
 
-        Of new items, the share `coverage` has labels within the bounds. The
-        bounds follow from the residuals of the chosen model on held-out items
-        (split conformal prediction). For the arguments see `predict`.
+        For a share `coverage` of new items, the label lies within the bounds.
+        They follow from the chosen model's residuals on held-out items (split
+        conformal prediction). For the arguments see `predict`.
         """
         count, parts = self._answers(X, budget_ms, budget)
         found = np.empty((count, 2))

@@ -1,1 +1,1 @@
-"""Search for the feature sets to train: Poly-Dom (ICSP's algorithm 2), greedy (4)."""
+"""Choose which feature sets to train: Poly-Dom and greedy (ICSP, algorithms 2, 4)."""

@@ -1,10 +1,9 @@
-"""Order the features of each set, for plans that may be interrupted.
+"""Order the features of each set, so that an interrupted plan answers well.
 
-An interrupted plan answers with the most accurate stored model whose features are all
-computed. So the order decides how accurate an early answer is. The order of a set
-passes through other stored sets, from the empty set to the set itself, such that the
-area under accuracy over time is largest. ICSP leaves this order open; the method is
-polydom's own.
+An interrupted plan answers with the most accurate model whose features are all
+computed. The accuracy of this answer, as a function of time, is a staircase. The order
+is chosen such that the area under the staircase is largest. ICSP leaves the order open;
+the method is polydom's own.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +19,13 @@ def order_features(
     accuracies: NDArray[np.float64],
     cost_of: Callable[[int], float],
 ) -> tuple[Orders, Orders]:
-    """Return each set's order of features, and the models to fall back on, both by set.
+    """Return (orders, fallbacks): each set's order of features, and its early models.
 
-    `orders[r]` lists the features of set r (`masks[r]`) in the order in which to
-    compute them. `fallbacks[r][k]` is the row of the model that answers after the
+    `orders[r]` lists the features of set `masks[r]` in the order in which to compute
+    them. `fallbacks[r][k]` is the row in `masks` of the model that answers after the
     first k features: the most accurate set that needs only these features. Of
     equally accurate sets it is the smallest, then the first. `masks` must include
-    the empty set.
+    the empty set. `cost_of` maps a mask to the set's cost.
     """
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
@@ -52,11 +51,7 @@ def order_features(
 def answers_along(
     orders: Orders, masks: Sequence[int], accuracies: NDArray[np.float64]
 ) -> Orders:
-    """Return, for each order, the rows of the models that answer after each feature.
-
-    Position k is the row to answer with after k features, from k = 0: the most
-    accurate set in `masks` whose features are all computed by then.
-    """
+    """Return the `fallbacks` of `order_features` for other orders of features."""
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
     return tuple(
@@ -72,7 +67,7 @@ def _answer(done: int, masks: Sequence[int], preferred: Sequence[int]) -> int:
 def _cheapest_first(
     mask: int, start: Sequence[int], cost_of: Callable[[int], float]
 ) -> tuple[int, ...]:
-    """Order the features of `mask` outside `start`: the least added cost comes next."""
+    """Return the features of `mask` without `start`; the next adds the least cost."""
     done = sum(1 << feature for feature in start)
     order = []
     while left := [f for f in range(mask.bit_length()) if (mask & ~done) >> f & 1]:
@@ -84,7 +79,7 @@ def _cheapest_first(
 
 
 def prefixes(order: Sequence[int]) -> list[int]:
-    """Return the mask of the first k features for each k, from none to all."""
+    """Return the masks of the first 0, 1, 2 ... features, up to the whole order."""
     masks = [0]
     for feature in order:
         masks.append(masks[-1] | 1 << feature)

@@ -1,10 +1,10 @@
 """Greedy searches for feature sets: few trainings, no guarantee.
 
-`search_greedy` is ICSP's algorithm 4 (section 4), which Poly-Dom is compared with. It
+`search_greedy` is ICSP's algorithm 4 (section 4), the paper's rival of Poly-Dom. It
 adds features one by one, for all weights of cost (lambda) at once. `order_by_gain` is
 lazy greedy, CELF (Leskovec et al., *Cost-effective Outbreak Detection in Networks*, KDD
-2007). It finds one order of the features; the progressive search trains the sets of
-this order first.
+2007). It finds one order of the features. The progressive search first trains the sets
+along this order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FREE = 1e-15  # a gain is divided by at least this cost
 
 
 class Sequence(NamedTuple):
-    """A sequence in which features are added, for each lambda in [low, high)."""
+    """The features that greedy adds, in order, if lambda is in [low, high)."""
 
     low: float
     high: float
@@ -55,20 +55,20 @@ def search_greedy(
     batch: bool = False,
     progress: Callable[[int, int | None], object] | None = None,
 ) -> GreedySearch:
-    """Add the feature with the best gain again and again, for every lambda (ICSP, 4).
+    """Add the best feature again and again, for every lambda (ICSP, section 4).
 
-    A step adds the feature with the largest (gain in accuracy) - lambda * (gain in
-    cost); of equals the cheaper, then the first. As lambda grows, the best feature
-    changes at a few values only. The search computes these values, and splits a
-    sequence in two at each of them.
+    Lambda is the weight of cost: a step adds the feature with the largest (gain in
+    accuracy) - lambda * (gain in cost); of equals the cheaper, then the first. As
+    lambda grows, the best feature changes at a few values of lambda. At each of these
+    values, the search splits a sequence of features in two.
 
     `accuracy` maps a set (a mask) to its accuracy in [0, 1]; with `batch` it maps a
     list of sets to their accuracies. The empty set is trained first. `cost_s` maps
     a set to seconds, at the item size to optimise for. `lambdas` is the range of
-    lambda, per second: `(0, 0)` is Greedy-Acc, `(inf, inf)` Greedy-Cost. Sequences
-    beyond the first `most` are not split any further: each goes on with the middle
-    of its range of lambda. `progress` receives the number of trained sets, and the
-    number of trainings to come (None if unknown, for more than one lambda).
+    lambda, per second: `(0, 0)` is Greedy-Acc, `(inf, inf)` Greedy-Cost. If there are
+    `most` sequences, none is split any more: each continues with the lambda in the
+    middle of its range. `progress` receives the number of trained sets and the number
+    of trainings to come, which is None for more than one lambda.
     """
     low, high = lambdas
     check_features(m)
@@ -109,7 +109,7 @@ def _grow(
     cost_s: Callable[[int], float],
     most: int,
 ) -> list[Sequence]:
-    """Add the best feature to each sequence; split it if that depends on lambda."""
+    """Add the best feature to each sequence. Split it if lambda decides the best."""
     grown: list[Sequence] = []
     for position, (start, end, features) in enumerate(sequences):
         mask = sequences[position].mask
@@ -132,10 +132,10 @@ def _grow(
 def _best_by_lambda(
     lines: list[tuple[float, float, int]], low: float, high: float
 ) -> Iterable[tuple[float, float, int]]:
-    """Split [low, high) at each lambda where the line with the largest value changes.
+    """Yield (start, end, feature): the best feature if lambda is in [start, end).
 
-    A line is (gain, cost, feature), with the value gain - lambda * cost. As lambda
-    grows, the best line only gets cheaper (the upper envelope of lines).
+    A line is (gain, cost, feature), with the value gain - lambda * cost. The yielded
+    ranges divide [low, high). As lambda grows, the best line only gets cheaper.
     """
     while True:
         if math.isinf(low):
@@ -170,14 +170,14 @@ def order_by_gain(
     is_over: Callable[[], bool],
     on_trained: Callable[[], object],
 ) -> tuple[int, ...]:
-    """Return an order of the features, by lazy greedy: the largest gain comes next.
+    """Return an order of the features, in which the largest gain comes next.
 
-    A gain is the accuracy that a feature adds to the features before it, divided by
-    the added cost if `per_cost`. Gains of earlier steps are kept, and only the
-    largest are measured again. If returns diminish, the result is that of plain
-    greedy. Learned models have diminishing returns only roughly. Features without a
-    gain are left out. The accuracies of trained sets are added to `known`. The
-    order ends early if `is_over` returns True.
+    The gain of a feature is the accuracy that it adds to the features before it; if
+    `per_cost`, divided by the added cost. The order ends before the first feature
+    without a gain, or when `is_over` returns True. Lazy greedy keeps the gains of
+    earlier steps and measures only the largest again: exact if returns diminish,
+    which holds roughly for learned models. `known` maps trained sets (masks) to
+    accuracies; it must have the empty set, and receives the sets trained here.
     """
     check_features(m)
     order: list[int] = []
@@ -186,7 +186,7 @@ def order_by_gain(
     gains = dict.fromkeys(range(m), 1.0 - known[0])
 
     def worth(feature: int) -> tuple[float, float, int]:
-        """Return a feature's sort key: its gain, then low cost, then its position."""
+        """Return the sort key of a feature: large gain, low cost, first position."""
         added = max(cost_of(done | 1 << feature) - cost_of(done), 0.0)
         gain = gains[feature] / (added + FREE) if per_cost else gains[feature]
         return gain, -added, -feature

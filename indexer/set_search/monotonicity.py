@@ -1,4 +1,4 @@
-"""Measure violations of monotonicity: larger sets, less accuracy (ICSP, appendix)."""
+"""Count supersets that are less accurate than their subsets (ICSP, appendix)."""
 
 import math
 from dataclasses import dataclass
@@ -14,11 +14,10 @@ RESOLUTION = 10_000  # steps of the histogram of losses, for losses from 0 to 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Violations:
-    """Counts of pairs of trained sets whose larger set is less accurate.
+    """Pairs of a trained set and its superset in which the superset is less accurate.
 
-    In each pair the larger set contains the smaller one. The distance of a pair is
-    the number of features that only the larger set has. These are the measurements
-    of ICSP's appendix, figures (a) and (b).
+    The distance of a pair is the number of features that only the superset has. These
+    are the measurements of ICSP's appendix, figures (a) and (b).
     """
 
     pairs: NDArray[np.int64]  # (m + 1,) int64: Number of compared pairs, by distance
@@ -32,19 +31,16 @@ class Violations:
 
     @property
     def count(self) -> int:
-        """Number of pairs in which the larger set is less accurate."""
+        """Number of pairs in which the superset is less accurate."""
         return int(self.histogram.sum())
 
     @property
     def tolerance(self) -> float:
-        """Smallest tolerance that covers all violations: the largest loss."""
+        """Largest loss of accuracy; with this tolerance, no pair is a violation."""
         return float(self.largest.max())
 
     def quantile(self, share: float) -> float:
-        """Return the loss of accuracy that a `share` of the violations do not exceed.
-
-        Without violations, the loss is 0.
-        """
+        """Return the quantile `share` of the violations' losses; 0 without any."""
         counts = np.cumsum(self.histogram.sum(axis=0))
         if counts[-1] == 0:
             return 0.0
@@ -55,7 +51,11 @@ class Violations:
 def measure_violations(
     m: int, masks: NDArray[np.uint64], accuracies: NDArray[np.float64]
 ) -> Violations:
-    """Compare each of E trained sets of m features with its trained subsets."""
+    """Compare trained sets with their trained subsets, and count violations.
+
+    `masks` (E,) are the trained sets of m features, `accuracies` (E,) theirs. If there
+    are more than `MOST_TESTS` pairs, only every n-th set is compared.
+    """
     stride = max(1, math.ceil(masks.size * masks.size / MOST_TESTS))
     pairs = np.zeros(m + 1, np.int64)
     histogram = np.zeros((m + 1, RESOLUTION + 1), np.int64)

@@ -1,9 +1,9 @@
 """Poly-Dom (ICSP, algorithm 2): search for feature sets that are worth a training.
 
-The sandwich rule: if a trained set and a trained superset of it are almost equally
-accurate, no set between the two can be worth its cost, and it is never trained. The
-rule assumes that accuracy grows with the set, up to a tolerance. Violations of this
-assumption are measured on the trained sets.
+The sandwich rule: if a trained set and its trained superset are almost equally
+accurate, the sets between the two are never trained, as none of them can be worth its
+cost. The rule assumes that a superset is at least as accurate, up to a tolerance.
+Violations of this assumption are counted on the trained sets.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _State:
         self.count = 0
 
     def take_in(self, known: Mapping[int, float]) -> None:
-        """Add the sets that were trained before this search."""
+        """Add the accuracies of sets (masks) that were trained before this search."""
         if not known:
             return
         if not {0, (1 << self.m) - 1} <= known.keys():
@@ -86,7 +86,7 @@ class _State:
         self.count = len(known)
 
     def run(self, alpha: float) -> None:
-        """Train all open sets at `alpha`; the smallest and largest sets come first."""
+        """Train all sets that are open at `alpha`; the smallest and largest first."""
         for size in range(self.m // 2 + 1):
             self._expand_layer(size, alpha)
             if self.covering and size > 0:
@@ -134,11 +134,11 @@ class _State:
     def _cover_layer(self, size: int, alpha: float) -> None:
         """Bound the accuracy of supersets of the trained sets with `size` features.
 
-        A superset that adds features W to a set S is covered if each feature of
-        W adds little to S alone. Under diminishing returns a(S + W) is at most
-        a(S) plus the gains of adding each feature of W to S alone. ICSP's rule
-        (property 3.4) bounds each single gain; with alpha > 1 many small gains
-        would then add up unseen. So this function bounds the sum of the gains.
+        Let a(S) be the accuracy of a set S, and W further features. Under
+        diminishing returns, a(S + W) is at most a(S) plus the sum of the gains
+        a(S + w) - a(S) of each feature w in W. ICSP's rule (property 3.4) bounds
+        each single gain, so for alpha > 1 many small gains may exceed alpha in
+        sum. This function bounds the sum of the gains.
         """
         expanded = self.sandwich.expanded()
         chosen = np.bitwise_count(expanded.masks) == size
@@ -180,11 +180,11 @@ def search(
 ) -> PolyDomSearch:
     """Train the feature sets that may be the best choice for some size and budget.
 
-    A layer holds the sets of one size. The search goes layer by layer from the empty
-    set up and from the full set down, and skips every set that the sandwich rule closes
-    (ICSP, algorithm 2). Unlike in the paper, all open sets of a layer are trained, not
-    only neighbours of trained sets: a set may be open while the rule closes all its
-    neighbours.
+    A layer is all sets with the same number of features. The search goes layer by layer
+    from the empty set up and from the full set down, and skips every set that the
+    sandwich rule closes (ICSP, algorithm 2). Unlike in the paper, all open sets of a
+    layer are trained, not only neighbours of trained sets: a set may be open while the
+    rule closes all its neighbours.
 
     With a budget the search is progressive: it begins with a large alpha, and goes down
     to `alpha` in steps that reuse all trainings. If the budget ends, or the user
@@ -194,22 +194,24 @@ def search(
     Parameters
     ----------
     m
-        Number of features, 1 to 62. Up to 24 features the search takes 24 * 2 ** m
-        bytes and little time; beyond, both grow with the number of trained sets.
+        Number of features, 1 to 62. Up to 24 features, the search needs 24 * 2 ** m
+        bytes and little time beside the trainings; for more features, memory and time
+        grow with the number of trained sets.
     accuracy
         Function from a feature set (a mask; bit i is feature i) to the accuracy of the
         best model on this set, in [0, 1]. It is called once per set, first for the
         empty set and for all features.
     alpha
-        Largest factor, >= 1, by which the best trained set may be less accurate.
+        Largest factor, >= 1, by which an untrained set may be more accurate than the
+        best trained set that costs no more.
     tolerance
-        Accuracy that a larger set may lose against a smaller one: e of ICSP 3.10.
+        Largest loss of accuracy from a set to a superset: e of ICSP, property 3.10.
     covering
         True to use the covering rule, too (ICSP, property 3.4). The rule is sound only
         if accuracy has diminishing returns: with labels f1 XOR f2 it misses {f1, f2}.
     budget, budget_s
-        Largest number of trainings, and seconds; None for no limit. When time is up,
-        the current training is finished. `budget_s=math.inf` makes the search
+        Largest number of trainings, and seconds; None for no limit. When the time is
+        up, the current training still ends. `budget_s=math.inf` makes the search
         progressive and interruptible without a limit.
     batch
         True if `accuracy` takes a list of sets of one size, yields their accuracies in
@@ -218,9 +220,9 @@ def search(
         Accuracies of sets trained before, by mask. If there are any, the empty set and
         the set of all features must be among them.
     progress
-        Function called after every training with the number of trained sets and the
-        largest possible number of trainings to come: None if unknown, with more than 24
-        features and no `budget`.
+        Function called after every training with the number of trained sets, and the
+        largest possible number of trainings to come. The latter is None (unknown) for
+        more than 24 features without a `budget`.
     now
         Monotonic clock, in seconds.
 
@@ -259,7 +261,7 @@ def search(
 
 
 def _steps(target: float, state: _State) -> Iterator[float]:
-    """Yield falling alphas; each is midway between the proven alpha and `target`."""
+    """Yield alphas down to `target`: each halves the gap from the proven alpha."""
     alpha = max(FIRST_ALPHA, target)
     while alpha - target > SMALLEST_STEP:
         yield alpha
@@ -273,8 +275,7 @@ def in_batches(
 ) -> Callable[[list[int]], Iterable[float]]:
     """Return a function that maps a list of sets to their accuracies.
 
-    It is `accuracy` itself if `batch`; else it calls `accuracy` for each set in
-    turn.
+    This is `accuracy` itself if `batch`; otherwise `accuracy` takes a single set.
     """
     return accuracy if batch else lambda masks: map(accuracy, masks)
 
@@ -282,10 +283,10 @@ def in_batches(
 def train_each(
     train: Callable[[list[int]], Iterable[float]], masks: list[int]
 ) -> Iterator[tuple[int, float]]:
-    """Train sets, and yield each set (a mask) with its accuracy.
+    """Call `train` with sets (masks), and yield each set with its accuracy.
 
-    Raises BadInput if an accuracy is outside [0, 1], or if `train` yields more or
-    fewer accuracies than sets.
+    Raises BadInput if an accuracy is outside [0, 1], or if the number of accuracies
+    differs from the number of sets.
     """
     left = iter(masks)
     for accuracy in train(masks):
@@ -302,7 +303,7 @@ def train_each(
 
 
 def check_features(m: int) -> None:
-    """Raise BadInput if m is not a number of features from 1 to 62."""
+    """Raise BadInput if the number m of features is not 1 to 62."""
     if not 1 <= m <= MAX_FEATURES:
         raise BadInput(f"m is {m!r}; it must be 1 to {MAX_FEATURES} features")
 

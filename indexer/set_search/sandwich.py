@@ -21,7 +21,7 @@ MOST_SETS = 1 << 16  # sets that are counted or listed at once
 
 
 class Expanded(Mapping[int, float]):
-    """The accuracies of all trained sets by mask, in ascending order of masks."""
+    """A mapping from each trained set (a mask) to its accuracy; masks ascend."""
 
     def __init__(self, masks: Masks, accuracies: Accuracies) -> None:
         self.masks = masks
@@ -56,7 +56,7 @@ class _DenseSandwich:
         self.record_covers(masks, accuracies)
 
     def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
-        """Add upper bounds on the accuracies of untrained sets."""
+        """Use `accuracies` as upper bounds of the sets `masks` and their subsets."""
         np.minimum.at(self.above, masks, accuracies)
         self.stale = True
 
@@ -67,7 +67,7 @@ class _DenseSandwich:
         return out[: kernels.dense_open_sets(*bounds, size, alpha, tolerance, out)]
 
     def count_open(self, alpha: float, tolerance: float) -> int:
-        """Return the number of open sets. The number never grows."""
+        """Return the number of open sets, which never grows during a search."""
         self._refresh()
         count = 0
         for start in range(0, self.accuracy.size, MOST_SETS):
@@ -77,7 +77,7 @@ class _DenseSandwich:
         return count
 
     def bound(self, tolerance: float) -> float:
-        """Return the smallest alpha that leaves no set open; else infinity."""
+        """Return the smallest alpha that leaves no set open; infinity if none does."""
         self._refresh()
         bounds = (self.accuracy, self.below, self.above)
         return float(kernels.dense_bound(*bounds, tolerance))
@@ -120,7 +120,7 @@ class _SparseSandwich:
         self.cover_accuracies = np.concatenate([self.cover_accuracies, accuracies])
 
     def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
-        """List at most `MOST_SETS` open sets of one size."""
+        """Return at most `MOST_SETS` open sets of `size` features."""
         out = np.empty(MOST_SETS, np.uint64)
         found = kernels.sparse_open_sets(
             self.masks,
@@ -139,7 +139,10 @@ class _SparseSandwich:
         """Return None: there are too many sets to count."""
 
     def bound(self, tolerance: float) -> float:
-        """Return an alpha proven by the empty and the full set, seldom the smallest."""
+        """Return an alpha that leaves no set open; a smaller one may do so, too.
+
+        Only the empty and the full set are compared.
+        """
         lowest, highest = float(self.accuracies[0]), float(self.accuracies[-1])
         if lowest <= 0.0:
             return 1.0 if highest + tolerance <= 0.0 else math.inf
@@ -154,9 +157,9 @@ class _SparseSandwich:
 
 
 def make_sandwich(m: int) -> _DenseSandwich | _SparseSandwich:
-    """Return the bounds of all sets of m features, before any training.
+    """Return an object that bounds the accuracies of all sets of m features.
 
-    Few features get exact bounds in arrays, more features a search through trained
-    sets.
+    Up to `DENSE_FEATURES` features, arrays have the bounds of every set. For more
+    features, bounds are computed from the trained sets when needed.
     """
     return _DenseSandwich(m) if m <= DENSE_FEATURES else _SparseSandwich(m)

@@ -1,8 +1,8 @@
-"""Add candidates to an index for items that lack some features.
+"""Add candidates to an index for items for which some features cannot be computed.
 
-The best set without a feature may have been pruned because a set with the feature
-dominates it. Combinations with few missing features are served first, and combinations
-with few present ones.
+The best set without a feature may have been pruned, because a set with the feature
+dominates it. Candidates are added first for items that lack one part of the features,
+or all parts but one, then two, and so on.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -34,13 +34,14 @@ def best_without(
     budgets: tuple[float, float] | None,
     kept: Collection[int],
 ) -> Rows:
-    """Return the rows of further candidates to index, for items that lack features.
+    """Return the rows of candidates to index beside `kept`, for items without features.
 
-    A part is a mask of features that an item lacks together. For each combination
-    of missing `parts`, the candidates that need none of the missing features are
-    pruned, and the remaining ones are tried, the most accurate first. A candidate
-    is added if it is more accurate, by at least `WORTH`, than all usable candidates
-    that were `kept` or added before and cost no more at the largest size.
+    Each of `parts` is a mask of features that an item lacks together. For each
+    combination of missing parts, `prune` chooses among the candidates (`masks`) that
+    need no missing feature. Of these, the most accurate first, a candidate is added
+    if its accuracy exceeds, by at least `WORTH`, that of every usable candidate in
+    the index so far that costs no more at the largest size. For `coefficients`,
+    `accuracies`, `sizes` and `budgets` see `prune`.
     """
     sets, costs = np.array(masks, np.uint64), costs_at(coefficients, sizes[1])
     found, most = list(kept), max(MORE, len(kept)) + len(kept)
@@ -63,11 +64,7 @@ def best_without(
 
 
 def _levels(parts: Sequence[int]) -> Iterator[list[int]]:
-    """Yield lists of masks of missing features.
-
-    List k = 1, 2, ... holds the combinations of k missing parts, and of all parts
-    but k.
-    """
+    """Yield, for k = 1, 2 ..., the masks of k missing parts, and of all but k parts."""
     every, seen = sum(parts), set[int]()
     for k in range(1, len(parts) // 2 + 1):
         lacked = [sum(some) for some in combinations(parts, k)]

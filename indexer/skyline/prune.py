@@ -1,4 +1,4 @@
-"""Drop dominated candidates, which need not be indexed: ICSP, algorithm 1."""
+"""Drop dominated candidates, which an index does not need (ICSP, algorithm 1)."""
 
 import math
 from itertools import pairwise
@@ -32,12 +32,13 @@ def prune(
     """Return the rows of the candidates that no other candidate dominates, ascending.
 
     A candidate dominates another if it is at least as accurate and costs no more at
-    every size in the range (ICSP, properties 3.6 and 3.7). No factor alpha is allowed
-    here, as chains of dropped candidates would multiply it. Of equal candidates, the
-    first row is returned. Exact crossings of cost curves decide, not samples of sizes.
+    every size in the range `sizes` (ICSP, properties 3.6 and 3.7). Of equal
+    candidates, the first row is returned. Exact crossings of cost curves decide, not
+    samples of sizes. There is no factor alpha: candidates may dominate each other in
+    a chain, and the chain would multiply the factor.
 
-    With `budgets`, a range that sizes of one number allow, the function returns the
-    candidates that are the best for some size and some budget in the range (for one
+    With a range of `budgets`, only for sizes of one number, the function returns the
+    candidates that are the best for some size and some budget in the ranges (for one
     budget, ICSP's Problem 3).
     """
     low, high = sizes
@@ -70,9 +71,8 @@ def _best_within(
 
     At each size, a candidate is the best for some budget if it is on the skyline,
     costs at most the largest budget, and no more accurate candidate fits the
-    smallest budget. So the function goes from the most accurate candidate down.
-    After each candidate, only the sizes at which it exceeds the smallest budget are
-    left.
+    smallest budget. So candidates are tested from the most accurate down, each at
+    the sizes at which all candidates before it exceed the smallest budget.
     """
     least, most = budgets[0] * (1 - ROUNDING), budgets[1] * (1 + ROUNDING)
     curves = np.ascontiguousarray(coefficients)
@@ -97,7 +97,10 @@ def _best_within(
 def _spans(
     curve: Floats, budget: float, sizes: tuple[float, float], *, above: bool
 ) -> Spans:
-    """Return the sizes at which a curve is above a budget, or else is not above it."""
+    """Return the sizes at which a cost curve is above a budget.
+
+    If `above` is False, return the sizes at which it is not above the budget.
+    """
     level = np.zeros(len(curve))
     level[0] = budget
     starts, signs = compare(curve, level, *sizes)

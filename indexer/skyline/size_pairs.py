@@ -21,12 +21,13 @@ DEEPEST = 12  # after so many halvings of a rectangle, an undecided candidate is
 def prune_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> NDArray[np.int64]:
-    """Return the rows of candidates that are not proven to be dominated.
+    """Return the rows of candidates that are not proven to be dominated, ascending.
 
-    This is `prune` for sizes of two numbers. One candidate never costs more than
-    another if all Bernstein coefficients of the difference of their costs are at
-    least 0 in the rectangle of sizes. If some are negative, the rectangle is
-    halved, up to `DEEPEST` times.
+    This is `prune` for sizes of two numbers. If all Bernstein coefficients of a
+    polynomial are at least 0, the polynomial is nowhere negative in its rectangle of
+    sizes. This test of the difference of two costs proves that one candidate never
+    costs more than the other. If it fails, the rectangle is halved, up to `DEEPEST`
+    times.
     """
     check_pairs(coefficients, accuracies, sizes)
     order = by_accuracy(coefficients, accuracies, sizes)
@@ -38,9 +39,10 @@ def prune_pairs(
 def by_accuracy(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> NDArray[np.int64]:
-    """Return the rows of the candidates, the most accurate first.
+    """Return the rows of all candidates, sorted by descending accuracy.
 
-    Of equally accurate candidates the cheaper comes first, then the first row.
+    Equally accurate candidates are sorted by the cost at the largest size, then at the
+    smallest size, then by row.
     """
     costs = np.ascontiguousarray(coefficients)
     low_s, high_s = (pair_costs(costs, *size) for size in sizes)
@@ -48,11 +50,11 @@ def by_accuracy(
 
 
 def control_values(coefficients: Floats, sizes: tuple[Pair, Pair]) -> Floats:
-    """Return the Bernstein coefficients (C, (d + 1) ** 2) of cost polynomials.
+    """Return the Bernstein coefficients (C, (d + 1) ** 2) of C cost polynomials.
 
-    At every size in the rectangle of sizes, a polynomial is a weighted mean of its
-    Bernstein coefficients. Cost coefficients and sizes are not negative, so the
-    computation is free of cancellation.
+    `coefficients` (C, T) have total degree d. At every size in the rectangle `sizes`, a
+    polynomial is a weighted mean of its Bernstein coefficients. No term is negative, so
+    the computation is free of cancellation.
     """
     degree = degree_of(coefficients.shape[1], 2)
     (low_a, low_b), (high_a, high_b) = sizes
@@ -70,9 +72,9 @@ def control_values(coefficients: Floats, sizes: tuple[Pair, Pair]) -> Floats:
 def _blossoms(low: float, high: float, degree: int) -> Floats:
     """Return the Bernstein coefficients of x ** p on [low, high], as an array [p, i].
 
-    Coefficient i is the mean, over all choices of p factors out of i times `high`
-    and `degree` - i times `low`, of the product of the factors (the blossom of x **
-    p).
+    Coefficient [p, i] is the blossom of x ** p. Take i copies of `high` and
+    `degree` - i copies of `low`; the blossom is the mean product of p of these numbers,
+    over all choices of p.
     """
     values = np.empty((degree + 1, degree + 1))
     for p in range(degree + 1):
@@ -90,7 +92,7 @@ def _blossoms(low: float, high: float, degree: int) -> Floats:
 def check_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> None:
-    """Raise BadInput if candidates cannot be indexed by sizes of two numbers."""
+    """Raise BadInput for candidates or `sizes` unfit for sizes of two numbers."""
     check_numbers(coefficients, accuracies, "T")
     if len(coefficients) == 0 or degree_of(coefficients.shape[1], 2) < 0:
         raise BadInput(

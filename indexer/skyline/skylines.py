@@ -17,11 +17,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Skylines:
-    """Skylines of all sizes in a range, as intervals of candidates.
+    """The skylines of all sizes in a range: for each candidate, intervals of sizes.
 
     A candidate is on the skyline of a size if it is more accurate than all candidates
     that cost no more at that size. Of equal candidates, only the first row is on the
-    skyline. At a size where the skyline changes, the new skyline holds.
+    skyline. The size at which a skyline changes belongs to the new skyline.
     """
 
     # (S,) int64: Candidate of each interval; ordered by row, then by size
@@ -42,12 +42,13 @@ class Skylines:
 def skylines(
     coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
 ) -> Skylines:
-    """Find the skylines of all sizes from lower envelopes of cost curves.
+    """Return the skylines of all sizes in the range `sizes`.
 
-    A candidate is on the skyline at sizes where it costs less than the lower envelope
-    of all candidates that are at least as accurate. One envelope is enough: candidates
-    are merged from the most accurate down. The result is that of ICSP's algorithm 3, a
-    sweep over the sizes.
+    A candidate is on the skyline at sizes where it costs less than all candidates that
+    are at least as accurate. So candidates are taken from the most accurate down, and
+    one lower envelope has the least cost of those before. The result equals that of
+    ICSP's algorithm 3, a sweep over the sizes. `coefficients` (C, d + 1) are the cost
+    curves.
     """
     check_candidates(coefficients, accuracies, sizes)
     order = np.argsort(-accuracies, kind="stable")
@@ -62,7 +63,7 @@ def skylines(
 def check_candidates(
     coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
 ) -> None:
-    """Raise BadInput for wrong shapes, numbers out of range or negative costs."""
+    """Raise BadInput for wrong shapes, numbers out of range, or a negative cost."""
     check_numbers(coefficients, accuracies, "d + 1")
     if coefficients.size == 0:
         raise BadInput("no candidates: at least one, with one coefficient, is needed")
@@ -80,9 +81,10 @@ def check_candidates(
 
 
 def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
-    """Raise BadInput unless costs (C, `terms`) and accuracies (C,) are usable.
+    """Raise BadInput unless costs are finite and accuracies in [0, 1].
 
-    Costs must be finite, and accuracies in [0, 1].
+    `coefficients` must be of shape (C, T), where the message calls T by the name
+    `terms`, and `accuracies` of shape (C,).
     """
     if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
         raise BadInput(
@@ -96,6 +98,6 @@ def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
 
 
 def check_rows(fine: NDArray[np.bool_], fault: str) -> None:
-    """Raise BadInput with the first row that is False in `fine`, and the `fault`."""
+    """Raise BadInput, with the row and the `fault`, for the first row not `fine`."""
     if not fine.all():
         raise BadInput(f"candidate {int(np.argmin(fine))} has {fault}")

@@ -1,1 +1,1 @@
-"""Answers to many items that share one budget of time or money."""
+"""Answer many items within one budget of time or money."""

@@ -1,4 +1,4 @@
-"""One budget for many items: choose each item's plan, and count spent amounts."""
+"""One budget for many items: choose a plan for each, and count the amount spent."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,8 +62,8 @@ class PlanTiming:
     """Measured times of a batch's plans, compared with the predicted times.
 
     `ratio` is measured time divided by predicted time. Predictions are high quantiles,
-    so the ratio is mostly below 1; without it half of the budget would go unspent.
-    `overhead_s` has the seconds per item beside its plan: to read the item, and to
+    so the ratio is mostly below 1; without it half of the budget would be unspent.
+    `overhead_s` is the time beside an item's plan, in seconds: to read the item and to
     write its answer.
     """
 
@@ -75,9 +75,9 @@ class PlanTiming:
     def add(
         self, count: int, predicted_s: float, actual_s: float, all_s: float
     ) -> None:
-        """Update the estimates after a chunk.
+        """Update both estimates after a chunk of `count` items.
 
-        The seconds are sums over the chunk's `count` items.
+        `predicted_s` and `actual_s` are the seconds of its plans, `all_s` of all work.
         """
         ratio = min(max(actual_s / predicted_s, 0.05), 5.0) if predicted_s else 1.0
         overhead_s = max(all_s - actual_s, 0.0) / count
@@ -90,10 +90,10 @@ class PlanTiming:
 class StreamBudget:
     """Divides the budget of a whole stream of items among its chunks.
 
-    Items to come are expected to be like a sample of the items seen. Their number
-    follows from `count`, or is `LASTING` times the number seen. A chunk gets the share
-    that it would have if the whole stream were solved at once. The budget that a chunk
-    leaves unspent can be spent by the next chunk.
+    A chunk gets the share that its items would have if one knapsack were solved for the
+    whole stream. The items to come are assumed to be like a sample of the items seen.
+    Without a `count` of all items, `LASTING` times as many as seen are assumed to come.
+    The budget that a chunk leaves unspent can be spent by the next chunk.
     """
 
     def __init__(self, count: int | None = None) -> None:
@@ -103,13 +103,13 @@ class StreamBudget:
         self.seen = 0
 
     def to_come(self, now: int = 0) -> float:
-        """Return how many items are expected after the items seen and `now` more."""
+        """Return the expected number of items after those seen and `now` more."""
         if self._count is None:
             return LASTING * (self.seen + now)
         return max(self._count - self.seen - now, 0)
 
     def choose(self, hulls: Sequence[Hull], left: float) -> Solution:
-        """Choose the plans of the next items.
+        """Choose a plan on each of `hulls`, which belong to the next items.
 
         `left` is the budget for the next items and all items to come.
         """
@@ -122,7 +122,7 @@ class StreamBudget:
         return solve(hulls, min(share * SLACK, left))
 
     def _remember(self, hulls: Sequence[Hull]) -> None:
-        """Keep a uniform sample of all hulls (Vitter's Algorithm R)."""
+        """Add hulls to the uniform sample of all hulls (Vitter's Algorithm R)."""
         for number, hull in enumerate(hulls, self.seen):
             if len(self._sample) < SAMPLE:
                 self._sample.append(hull)
@@ -174,7 +174,7 @@ class BatchBudget:
 
     @property
     def spent(self) -> float:
-        """The amount of the budget that is spent until now."""
+        """The amount of the budget that is spent: elapsed seconds, or costs of plans."""
         if self._counts_time:
             return self.planner.now() - self.started_s
         return self._spent
@@ -191,7 +191,7 @@ class BatchBudget:
         self._most_costs = most
 
     def left_for_plans(self, count: float) -> float:
-        """Return the predicted cost that the plans of `count` items may have."""
+        """Return the largest sum of predicted costs that `count` plans may have now."""
         left = self.amount - self.reserved - self.spent
         if not self._counts_time:
             return left - self._under_way
@@ -241,7 +241,7 @@ class BatchBudget:
         return Chunk(self, assignments, cost, planned_s)
 
     def _most_cost(self, row: int, item: Item) -> float:
-        """Return the cost of an item's plan if no early exit saves any part of it."""
+        """Return the predicted cost of an item's plan without any early exit."""
         return cost_at(self._most_costs[row].tolist(), item.size)
 
     def answers(
@@ -249,7 +249,7 @@ class BatchBudget:
     ) -> Iterator[Result]:
         """Choose plans for numbered items together, and yield their answers in order.
 
-        For an item that is an error, or that fails, a `Failed` is yielded.
+        If an item is an error, or its plan fails, its result is a `Failed`.
         """
         given = list(items)
         chunk = self.plan([item for _, item in given if isinstance(item, Item)])
@@ -295,7 +295,7 @@ class BatchBudget:
             self.timing.add(len(times), predicted_s, actual_s, all_s)
 
     def totals(self) -> Totals:
-        """Return the batch's totals, as responses send them."""
+        """Return the batch's totals, the last entry of a response."""
         spent, count = self.spent, self.answered
         has_accuracy = count and not self.planner.package.numeric
         totals = Totals(
@@ -360,10 +360,7 @@ class Chunk:
 def carry_out(
     planner: Planner, assignment: Assignment, caller: Caller | None = None
 ) -> Outcome:
-    """Answer an item with its assigned plan.
-
-    Errors are raised as in `Execution.run`.
-    """
+    """Answer an item with its assigned plan; raise what `Execution.run` raises."""
     now_s = planner.now()
     request = Request(
         assignment.item,
@@ -378,9 +375,9 @@ def carry_out(
 def try_each(
     planner: Planner, assignments: Iterable[Assignment], caller: Caller | None = None
 ) -> Iterator[Outcome | PolydomError]:
-    """Carry out assignments one by one, as results are requested.
+    """Answer items one by one with their assigned plans.
 
-    Yield an outcome or an error for each.
+    Yields an outcome or an error for each. A plan runs when its result is requested.
     """
     for assignment in assignments:
         try:

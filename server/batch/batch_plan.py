@@ -1,8 +1,8 @@
-"""One plan for a batch of any size, applied item by item, with one total budget.
+"""A rule that chooses each item's plan, for a batch of any size with one total cost.
 
-A batch plan is a price: the Lagrange multiplier of the total, found from a sample of
-sizes. Given the price, the plan of each item depends on that item alone. So an item
-gets the same plan on a retry, on another machine, or in another division of the items.
+The rule is a price: the Lagrange multiplier of the total, found from a sample of sizes.
+Given the price, the plan of an item depends on that item alone. So an item gets the
+same plan on a retry, on another machine, or in another division of the items.
 """
 
 import hashlib
@@ -38,10 +38,10 @@ from .knapsack import (
 
 
 class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The rule that gives each item of a batch its plan, as plain data.
+    """The rule that chooses the plan of each item of a batch, as plain data.
 
-    Costs are averages by the index's own file: *reference seconds*, which are seconds
-    of the machine that the index was measured on, or an amount in the index's unit.
+    Costs are means from the index's file, in its unit. If the unit is seconds, they are
+    *reference seconds*: seconds on the machine that measured the index's costs.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exact
         True if models are evaluated completely, so that answers have scores.
     expected_quality, expected_accuracy
-        Mean over the sample; the accuracy is None if answers are numbers.
+        Expected means over the sample; the accuracy is None if answers are numbers.
     expected_cost
         Mean cost of one item.
 
@@ -90,22 +90,23 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         columns: Collection[str] | None = None,
         exact: bool = False,
     ) -> "BatchPlan":
-        """Return the plan by which `count` items together cost a total.
+        """Return the rule by which `count` items together cost a given total.
 
         Parameters
         ----------
         index
             An index with models, or its file.
         sizes
-            Sizes of a sample of the items; 3,000 sizes meet the total within a percent.
+            Sizes of a sample of the items. With 3,000 sizes, the items cost the given
+            total within a percent.
         count
             Number of items; by default the number of `sizes`.
         total_cost_s, total_cost
-            Cost of all items together: reference seconds, or an amount in the unit of
-            an index that counts no time.
+            Cost of all items together: reference seconds, or an amount in the index's
+            unit if that is not time.
         columns
             Columns that the items have, if items are records; by default all columns
-            that the index knows. The total is only roughly met if records lack more.
+            that the index knows. If records lack more columns, the cost differs.
         exact
             True to evaluate models completely, so that answers have scores.
 
@@ -171,8 +172,8 @@ def threshold_of(plan: BatchPlan) -> Threshold:
 class PlanFinder:
     """Finds the price at which a batch costs a total, for one index.
 
-    The index has the costs of the machine on which it was measured. If `exact`, models
-    are evaluated completely.
+    The index must have the costs from its file, not those of another machine. If
+    `exact`, models are evaluated completely.
     """
 
     def __init__(self, index: Index, exact: bool = False) -> None:
@@ -189,11 +190,11 @@ class PlanFinder:
     def find(
         self, shapes: Sequence[Shape], counts: Floats | float, total: float
     ) -> BatchPlan:
-        """Find the price at which all items together cost `total`.
+        """Return the rule by which all items together cost `total`.
 
-        `shapes` (S,), S > 0, are the properties of a sample of items. `counts` (S,),
-        above 0, are the numbers of items of the batch that each sampled item
-        represents; a single number holds for all sampled items.
+        `shapes` (S,), S > 0, are those of a sample of the items. Each sampled item
+        represents `counts` (S,) items of the batch, above 0; a single number counts
+        for all.
         """
         hulls = [self._hull(shape) for shape in shapes]
         weights = np.broadcast_to(np.asarray(counts, np.float64), len(hulls))
@@ -224,9 +225,9 @@ class PlanFinder:
         )
 
     def mean_cost(self, plan: BatchPlan, shapes: Sequence[Shape]) -> float:
-        """Return the mean predicted cost of an item by a batch plan.
+        """Return the mean predicted cost of sampled items, if `plan` is their rule.
 
-        `shapes` are the properties of a sample of items.
+        `shapes` are those of the sampled items.
         """
         steps = Steps([self._hull(shape) for shape in shapes])
         taken = threshold_of(plan).taken(steps.slopes)
@@ -246,8 +247,8 @@ class PlanFinder:
 class Assigner:
     """Chooses the plan of each item by a batch plan.
 
-    The index must have the costs with which it was built, without rescaling. BadInput
-    if the batch plan was made for another index.
+    The index must have the costs from its file, not those of another machine. Raises
+    BadInput if the batch plan was made for another index.
     """
 
     def __init__(self, index: Index, plan: BatchPlan) -> None:
@@ -269,10 +270,10 @@ class Assigner:
         return Assignment(item, row, self._exact, cost)
 
     def _find_offers(self, shape: Shape) -> tuple[tuple[int, float], tuple[int, float]]:
-        """Return two plans (row, cost) for a shape.
+        """Return two plans (row, cost) for items of a shape.
 
-        The first takes no step that is worth exactly the price; the second takes all
-        such steps.
+        The first is reached without the steps worth exactly the price, the second with
+        all of them.
         """
         hull = self._hulls.of(shape)
         slopes = hull.slopes
@@ -309,9 +310,9 @@ def answer_by_plan(
 ) -> Iterator[Result]:
     """Answer numbered items in their order by a batch plan.
 
-    An item that is an error, or fails, becomes a `Failed`. After each other item,
-    `on_answer` is called with the assignment, the outcome or error, and the processor
-    seconds.
+    If an item is an error, or its plan fails, its result is a `Failed`. After each
+    plan, `on_answer` is called with the assignment, the outcome or error, and the
+    processor seconds that the plan took.
     """
     for number, item in items:
         if isinstance(item, PolydomError):
@@ -329,11 +330,11 @@ def answer_by_plan(
 def amount_in(
     unit: str, in_s: tuple[str, float | None], in_unit: tuple[str, float | None]
 ) -> float:
-    """Return the one of two arguments that is in the index's unit.
+    """Return the amount that is in the index's unit, from two arguments of a caller.
 
-    `in_s` is the name and value of an argument in seconds, `in_unit` those of an
-    argument in another unit. BadInput if the argument for the index's unit is missing
-    or out of its range, or if the other argument is given.
+    `in_s` is (name, value) of the argument in seconds, `in_unit` of the argument in
+    another unit. Raises BadInput if the argument in the index's unit is missing or out
+    of its range, or if the other argument is given.
     """
     (name, amount), (_, other) = (in_s, in_unit) if unit == "s" else (in_unit, in_s)
     if amount is None or other is not None:

@@ -40,7 +40,7 @@ SAME = 1e-9
 
 
 class Shape(NamedTuple):
-    """The size of an item, and the features that cannot be computed for it.
+    """The size of an item, and the features that cannot be computed for the item.
 
     Items with equal shapes can get the same plans.
     """
@@ -55,7 +55,7 @@ class Shape(NamedTuple):
 
 
 class Hull(NamedTuple):
-    """An item's plans on the upper concave hull of quality over cost; H plans."""
+    """The H plans of an item on the upper concave hull of quality over cost."""
 
     rows: Ints  # (H,) int64: Rows of the index
     # (H,) float64: Cost of each plan for this item, ascending, in the index's unit
@@ -66,7 +66,7 @@ class Hull(NamedTuple):
 
     @property
     def slopes(self) -> Floats:
-        """The quality gained per cost by each step to the next plan, shape (H - 1,)."""
+        """Quality gained per cost by each step to the next plan, shape (H - 1,)."""
         slopes: Floats = np.diff(self.qualities) / np.diff(self.costs)
         return slopes
 
@@ -74,8 +74,8 @@ class Hull(NamedTuple):
 def make_hull(rows: Ints, costs: Floats, qualities: Floats) -> Hull:
     """Return the plans that lie on the upper concave hull of quality over cost.
 
-    At least one plan is needed; plans may have any order. If plans have equal quality,
-    only the cheapest stays.
+    At least one plan is needed; plans may have any order. Of plans with equal quality,
+    at most the cheapest is on the hull.
     """
     if len(rows) == 0:
         raise BadInput("an item without any plan cannot be answered")
@@ -123,10 +123,10 @@ def plan_costs(index: Index, exact: bool = False) -> PlanCosts:
 
 
 class Hulls:
-    """The plans on the concave hull for each item size, computed when first needed.
+    """The hulls of all item shapes, each computed when it is first needed.
 
-    The plans are the candidates of the index; `costs` (C, T) has their cost
-    polynomials, such as `PlanCosts.mean`.
+    A hull has those candidates of the index that are worth their cost at the shape.
+    `costs` (C, T) are the candidates' cost polynomials, such as `PlanCosts.mean`.
     """
 
     def __init__(self, index: Index, costs: Floats) -> None:
@@ -135,10 +135,7 @@ class Hulls:
         self._made: dict[Shape, Hull] = {}
 
     def of(self, shape: Shape) -> Hull:
-        """Return the hull of an item with this shape.
-
-        A stored result is used if there is one.
-        """
+        """Return the hull of an item with this shape, from memory if it is there."""
         hull = self._made.get(shape)
         if hull is None:
             if len(self._made) >= KEPT_HULLS:
@@ -155,7 +152,7 @@ class Hulls:
 
 
 class Steps:
-    """The T steps from a plan to the next plan on its hull, for all of N items.
+    """All T steps from one plan to the next plan on the hulls of N items.
 
     Attributes
     ----------
@@ -195,7 +192,7 @@ class Threshold(NamedTuple):
     share: float  # Share in [0, 1] of the steps with exactly this slope that are taken
 
     def taken(self, slopes: Floats) -> Floats:
-        """Return the share in [0, 1] of each step that the rule takes, shape (T,).
+        """Return the share, in [0, 1], of the items that take each step, shape (T,).
 
         The share is 1 for steps above the threshold's slope and 0 for steps below.
         """
@@ -207,7 +204,7 @@ class Threshold(NamedTuple):
 
 
 def find_threshold(slopes: Floats, costs: Floats, left: float) -> Threshold:
-    """Find the threshold by which the steps taken cost at most `left` together.
+    """Return the threshold by which all steps that are taken cost at most `left`.
 
     `slopes` (T,), above 0, are the quality gained per cost by each step to a costlier
     plan. `costs` (T,) are the costs of the steps, summed over all items that take them.
@@ -241,10 +238,10 @@ class Solution(NamedTuple):
 
 
 def solve(hulls: Sequence[Hull], budget: float) -> Solution:
-    """Choose a plan for each item, so that the sum of qualities is large.
+    """Choose a plan on each item's hull, so that the sum of qualities is large.
 
-    All costs sum to at most `budget`. If even the cheapest plans cost more, every item
-    gets its cheapest plan. O(T log T) for T plans on all hulls.
+    The costs sum to at most `budget`. If even the cheapest plans cost more, every item
+    gets its cheapest plan. The time is O(T log T) for T plans on all hulls.
     """
     if not hulls:
         return Solution(np.zeros(0, np.int64), 0.0)
@@ -264,9 +261,9 @@ def solve(hulls: Sequence[Hull], budget: float) -> Solution:
 
 
 def _fill(steps: Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> None:
-    """Spend the rest of the budget on more steps that fit into it.
+    """Take more steps, in the given `order`, that together cost at most `left`.
 
-    Steps are tried in the given order.
+    Sets `taken` (T,) to True, in place, for each of these steps.
     """
     for _ in range(PASSES):
         too_dear = ~taken & (steps.costs > left)
@@ -288,10 +285,10 @@ def share_of(
 ) -> float:
     """Return the part of the budget `left` that the items with these `hulls` get.
 
-    The rest is for `to_come` more items, assumed to have the hulls of `sample`, in
-    equal numbers. The result solves the relaxed knapsack of all items, in which steps
-    to costlier plans can be paid in part. All steps with exactly the threshold's slope
-    are paid to the same part.
+    The rest is for `to_come` more items; each hull of `sample` stands for an equal
+    number of them. The result solves the relaxed knapsack of all items, in which a step
+    to a costlier plan can be taken in part. Of all steps with exactly the threshold's
+    slope, the same part is taken.
 
     Examples
     --------

@@ -1,9 +1,10 @@
 """Find the items that are most likely of one class, with one budget for all items.
 
-The ICSP paper leaves this question open. First the knapsack gives every item a plan,
-and reserves the cost of the best plans for as many items as the list has entries. Then
-items get their best plans, in descending order of their scores, while the budget lasts.
-This is a cascade (Viola, Jones 2001) with a threshold that follows from the budget.
+First every item gets a plan that the knapsack chooses; meanwhile, part of the budget is
+reserved: the cost of as many best plans as the list has places. Then items get their
+best plans, in descending order of their scores, while the budget lasts. This is a
+cascade (Viola, Jones 2001) with a threshold that follows from the budget. The ICSP
+paper leaves the question open.
 """
 
 import heapq
@@ -31,8 +32,9 @@ KEPT_BYTES, EACH = 128 << 20, 128
 class TopK:
     """Collects the `top` items that are most likely of the class `label`.
 
-    Only a limited number of candidates is in memory. Making a list changes `budget`: a
-    part is reserved for second, better answers, and all answers have scores.
+    A candidate is an answered item. Only a limited number of candidates is in memory.
+    The constructor changes `budget`: a part is reserved for second, better answers, and
+    all answers have scores.
     """
 
     def __init__(self, budget: BatchBudget, label: str, top: int) -> None:
@@ -118,10 +120,7 @@ class TopK:
             yield candidate
 
     def ranking(self) -> list[Answered]:
-        """Return the `top` likeliest items.
-
-        Items answered by their best plans come first.
-        """
+        """Return the `top` likeliest items; those with a final answer come first."""
         rest = [candidate for _, _, candidate in self._heap]
         ranked = [*self._likeliest_first(self._improved), *self._likeliest_first(rest)]
         return ranked[: self._top]
@@ -135,9 +134,9 @@ class TopK:
 
 
 def make_top_k(budget: BatchBudget, label: str | None, top: int | None) -> TopK | None:
-    """Return a `TopK`, or None if neither `label` nor `top` is given.
+    """Return a `TopK` for a request; None if it has neither `label` nor `top`.
 
-    BadInput if only one of the two is given.
+    Raises BadInput if only one of the two is given.
     """
     if label is not None and top is not None:
         return TopK(budget, label, top)

@@ -1,4 +1,4 @@
-"""The client for programs with an event loop: other tasks run while it waits.
+"""The asynchronous client: while it waits, other tasks of the event loop run.
 
 `AsyncClient` implements requests, retries and batches. `Client` runs the same code over
 blocking connections.
@@ -66,7 +66,7 @@ class AsyncClient:
             await self._idle.pop().close()
 
     async def wait_ready(self, timeout_s: float = 60.0) -> None:
-        """Wait until the server's indexes are warm, like `Client.wait_ready`."""
+        """Wait until the server is ready to answer, like `Client.wait_ready`."""
         end_s = time.monotonic() + timeout_s
         request = self._address.request("GET", "/readyz", {}, b"", "")
         while True:
@@ -147,7 +147,10 @@ class AsyncClient:
         batch.check()
 
     async def _ask(self, request: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Send a request and read the response; retry if an idle connection is dead."""
+        """Send a request; return the response's status and body.
+
+        If a connection kept from an earlier request is dead, try another one.
+        """
         end_s = time.monotonic() + timeout_s
         while True:
             try:
@@ -196,7 +199,7 @@ class AsyncClient:
 async def _chunks(
     batch: BatchStream, items: Iterable[AnyItem] | AsyncIterable[AnyItem]
 ) -> AsyncIterator[bytes]:
-    """Yield the chunks of a batch's request while its items arrive."""
+    """Yield the bytes of a batch's request, chunk by chunk, while items arrive."""
     if isinstance(items, AsyncIterable):
         async for item in items:
             if chunk := batch.add(item):
@@ -235,7 +238,7 @@ class StreamConnection:
     async def send_and_receive(
         self, chunks: AsyncIterator[bytes], silence_s: float
     ) -> AsyncGenerator[bytes, None]:
-        """Send chunks, and at the same time yield bytes as they arrive; b"" at the end.
+        """Send chunks, and at the same time yield received bytes; b"" at the end.
 
         An exception of `chunks` is raised unchanged. NoAnswer is raised if the
         connection breaks, or if nothing can be sent or received for `silence_s`

@@ -1,4 +1,4 @@
-"""Encoding of a caller's items as bodies of requests."""
+"""Encode a caller's items as bodies of requests."""
 
 import json
 import math
@@ -23,7 +23,11 @@ _WANTED = "a finite number, a string, a boolean, a date or nothing is needed"
 
 
 def body_of(item: AnyItem) -> tuple[bytes, str]:
-    """Return the body of a request with one item, and the body's content type."""
+    """Return the body of a request with one item, and the body's content type.
+
+    Raises BadItem if JSON has no form for a value, BadInput if the item has a wrong
+    type, and OSError if its file cannot be read.
+    """
     if isinstance(item, Path):
         data = item.read_bytes()
         if item.suffix.lower() == ".json":
@@ -41,8 +45,8 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
 def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
     """Return a batch's content type, and a function that encodes one of its items.
 
-    The `first` item decides. Images are sent as msgpack, because base64 would add a
-    third; texts and records are sent as JSON Lines.
+    Both depend on the `first` item. Images are sent as msgpack, because base64 would
+    make them a third longer; texts and records are sent as JSON Lines.
     """
     if isinstance(first, (*_BYTES, Path)):
         return MSGPACK[0], lambda item: _written(_encode_packed, _fields(item))
@@ -76,7 +80,7 @@ def _is_infinite(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a NumPy or pandas value to a plain one, without importing them."""
+    """Convert a value of NumPy or pandas, without importing either, for JSON."""
     if type(value).__name__ in _NOTHING:
         return None
     if isinstance(value, date):  # pandas' timestamps are dates, too

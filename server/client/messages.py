@@ -172,8 +172,7 @@ class HttpResponse:
 class BatchStream:
     """The request of a batch, encoded in chunks, and the entries of its response.
 
-    Encoded items are collected until they have `ahead` bytes, and then sent as one
-    chunk.
+    Encoded items are collected; when there are `ahead` bytes, they become one chunk.
     """
 
     def __init__(
@@ -217,7 +216,10 @@ class BatchStream:
         return self._begin("") + self._take() + LAST_CHUNK
 
     def _begin(self, first: AnyItem) -> bytes:
-        """Return the head at the first call; `first` decides the content type."""
+        """Return the request's head at the first call, later b"".
+
+        The `first` item decides the content type.
+        """
         if self._begun:
             return b""
         self._begun = True
@@ -283,7 +285,7 @@ def read_answer(status: int, body: bytes) -> Answer:
 
 
 def error_of(status: int, body: bytes) -> PolydomError:
-    """Return the error in a response, as an exception of the server's class."""
+    """Return the error in a response, as an exception of the class in the server."""
     try:
         failure = _decode_failure(body)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""The client for programs without an event loop: its connections block the thread.
+"""The blocking client, for programs without an event loop.
 
 `Client` runs the coroutines of `AsyncClient` over blocking connections. Such a
 coroutine never waits for an event loop, so a single step runs the whole coroutine.
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """Asks a server for answers; keeps its connections open between requests.
+    """A client that sends requests to a server, and keeps its connections open.
 
     Threads may share a client.
 
@@ -32,9 +32,9 @@ class Client:
     token
         Bearer token; None if the server needs none.
     grace_s
-        Seconds that the client waits for an answer beyond the request's budget; a
-        request without a budget counts as one second. For a batch: seconds beyond the
-        total budget in which neither side sends anything.
+        The client waits for an answer for the budget (1 s without one) plus `grace_s`
+        seconds. It gives a batch up if nothing is sent or received for the total budget
+        plus `grace_s` seconds.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Client:
         _run(self._client.close())
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:
-        """Wait until the server's indexes are warm.
+        """Wait until the server is ready to answer from all its indexes.
 
         Raises
         ------
@@ -130,18 +130,18 @@ class Client:
     ) -> Iterator[FromBatch]:
         """Classify many items under one budget.
 
-        The client takes items from the iterable no faster than the server reads them,
-        and yields answers as they come, so a batch can be of any length.
+        The client reads `items` only as fast as the server receives them, and yields
+        answers as they arrive, so a batch can be of any length.
 
         Parameters
         ----------
         items
             Items of one kind, as for `predict`.
         total_budget_ms, total_budget
-            Budget of all items together; time runs from the call on.
+            Budget of all items together; a time budget begins with the call.
         count
-            Number of items; by default `len(items)` if the items have a length. With
-            the count the server divides the budget better.
+            Number of items, by which the server divides the budget; by default
+            `len(items)`, if they have a length.
         model, on_bad_item, label, top, exact
             As in docs/reference/http.md.
 

@@ -1,1 +1,1 @@
-"""Compiled functions for the sandwich rule of Poly-Dom."""
+"""Compiled functions for Poly-Dom's sandwich rule, which skips needless trainings."""

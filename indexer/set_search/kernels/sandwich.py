@@ -1,8 +1,8 @@
 """Compiled functions of Poly-Dom: bounds of sets, open sets, violations.
 
-A feature set is a bit mask. An expanded set is a trained set. `below` of a set is the
-best accuracy of the expanded sets that the set contains, `above` the worst accuracy of
-the expanded sets that contain it; an expanded set counts in both. The sandwich rule
+A feature set is a bit mask. An expanded set is a trained set. Each set has two bounds:
+`below` is the best accuracy of its expanded subsets, `above` the worst accuracy of its
+expanded supersets; an expanded set is its own subset and superset. The sandwich rule
 (ICSP, properties 3.3 and 3.11) closes a set if alpha * below >= above + tolerance. A
 set that is neither expanded nor closed is open.
 
@@ -30,7 +30,7 @@ INNER_BITS = 12  # 4096 values: spread inside the L1 cache before going further
 
 @njit(int64(uint64), **OPTIONS)
 def count_features(mask: int) -> int:
-    """Return the number of features in a set."""
+    """Return the number of features in a set (a mask)."""
     left = np.uint64(mask)
     one = np.uint64(1)
     count = 0
@@ -44,7 +44,7 @@ def count_features(mask: int) -> int:
 def raise_supersets(below: Floats, start: int, stop: int) -> None:
     """Raise the value of each set, in place, to the largest value of its subsets.
 
-    Only subsets that lack some of the features `start` to `stop` - 1 are compared.
+    The subsets are those without some of the features `start` to `stop` - 1.
     """
     for feature in range(start, stop):
         step = 1 << feature
@@ -60,7 +60,7 @@ def raise_supersets(below: Floats, start: int, stop: int) -> None:
 def lower_subsets(above: Floats, start: int, stop: int) -> None:
     """Lower the value of each set, in place, to the least value of its supersets.
 
-    Only supersets that add some of the features `start` to `stop` - 1 are compared.
+    The supersets are those with more of the features `start` to `stop` - 1.
     """
     for feature in range(start, stop):
         step = 1 << feature
@@ -73,7 +73,7 @@ def lower_subsets(above: Floats, start: int, stop: int) -> None:
 
 @njit(void(FLOATS_OUT, FLOATS_OUT, int64), **OPTIONS)
 def spread(below: Floats, above: Floats, m: int) -> None:
-    """Update the bounds of all 2 ** m sets after some bounds have improved."""
+    """Pass improved bounds on, in place, from some sets to all of the 2 ** m sets."""
     inner = min(m, INNER_BITS)
     for block in range(0, below.shape[0], 1 << inner):
         raise_supersets(below[block : block + (1 << inner)], 0, inner)
@@ -113,7 +113,10 @@ def dense_open_sets(
 def dense_bound(
     accuracy: Floats, below: Floats, above: Floats, tolerance: float
 ) -> float:
-    """Return the smallest alpha >= 1 that leaves no set open; else infinity."""
+    """Return the smallest alpha >= 1 that leaves no set open; infinity if none does.
+
+    `accuracy` is NaN for a set that is not expanded.
+    """
     alpha = 1.0
     for mask in range(accuracy.shape[0]):
         needed = above[mask] + tolerance
@@ -162,13 +165,13 @@ def sparse_open_sets(
     tolerance: float,
     out: Masks,
 ) -> int:
-    """Write open sets of `size` features to `out`; return their number.
+    """Write the open sets of `size` features to `out`; return their number.
 
-    This is a branch and bound: each level of the search tree decides if one feature
-    is in the set. A branch is skipped if the sandwich rule closes all its sets; the
-    rule compares the set of the chosen features with the set of all chosen and
-    undecided features. `masks` must ascend. If `out` is full, further sets are
-    ignored.
+    `masks`, ascending, are the expanded sets, and `values` their accuracies.
+    `upper_masks` and `upper_values` have upper bounds, too. If `out` is full, further
+    sets are ignored. The search is a branch and bound: each level of its tree decides
+    if one feature is in the set. A branch is skipped if its smallest and its largest
+    set have bounds by which the sandwich rule closes all sets of the branch.
     """
     one = np.uint64(1)
     full = (one << np.uint64(m)) - one
@@ -215,13 +218,13 @@ def count_violations(
     histogram: NDArray[np.int64],
     largest: Floats,
 ) -> None:
-    """Compare every `stride`-th set with all its subsets, by distance in features.
+    """Compare the accuracy of every `stride`-th set with that of all its subsets.
 
-    The distance of two sets is the number of features that only the larger set has.
-    The kernel writes, at the position of each distance, the number of pairs to
-    `pairs` (m + 1,), and the largest loss of accuracy to `largest` (m + 1,). It
-    counts losses, rounded up to multiples of 1 / resolution, in `histogram` (m + 1,
-    resolution + 1).
+    The distance of a pair is the number of features that only the larger set has. A
+    pair has a loss if the larger set is less accurate. By distance, the kernel writes
+    the number of pairs to `pairs` (m + 1,), the largest loss to `largest` (m + 1,),
+    and the number of losses of each size, rounded up to a multiple of 1 / resolution,
+    to `histogram` (m + 1, resolution + 1).
     """
     for i in range(0, masks.shape[0], stride):
         for j in range(masks.shape[0]):

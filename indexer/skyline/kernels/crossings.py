@@ -1,10 +1,10 @@
 """Find the sizes at which one cost curve is below another, by exact signs.
 
-The signs are exact for float64 coefficients and sizes. If rounding could change a sign,
-it is computed with expansions (Shewchuk, Adaptive precision floating-point arithmetic,
-1997). The size of a crossing is the first float64 at which the earlier strict order of
-the two curves no longer holds. So all pairs of curves through one point report the same
-size. Two curves that touch without crossing have no crossing.
+The sign of the difference of two curves is exact for float64 coefficients and sizes. If
+rounding could change a sign, it is computed with expansions (Shewchuk, Adaptive
+precision floating-point arithmetic, 1997). A crossing is the first float64 at which the
+cheaper of two curves is not cheaper any more, so all curves through one point cross at
+the same size. Two curves that only touch do not cross.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ SPLITTER = 134217729.0  # 2 ** 27 + 1, halves a float64's digits (Dekker)
 
 @njit(UniTuple(float64, 2)(float64, float64), **OPTIONS)
 def exact_sum(a: float, b: float) -> tuple[float, float]:
-    """Return (rounded sum, rounding error); together they are exactly a + b (Knuth)."""
+    """Return (rounded sum, rounding error); their sum is exactly a + b (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
@@ -34,7 +34,7 @@ def exact_sum(a: float, b: float) -> tuple[float, float]:
 
 @njit(UniTuple(float64, 2)(float64, float64), **OPTIONS)
 def exact_product(a: float, b: float) -> tuple[float, float]:
-    """Return (rounded product, rounding error), together exactly a * b (Dekker)."""
+    """Return (rounded product, rounding error); their sum is exactly a * b (Dekker)."""
     product = a * b
     a_high = SPLITTER * a - (SPLITTER * a - a)
     b_high = SPLITTER * b - (SPLITTER * b - b)
@@ -47,10 +47,11 @@ def exact_product(a: float, b: float) -> tuple[float, float]:
 
 @njit(int64(FLOATS_OUT, int64, float64), **OPTIONS)
 def add_exactly(parts: Floats, count: int, value: float) -> int:
-    """Add `value` to the exact sum of the first `count` parts; return the new count.
+    """Add `value` to an exact sum, which is a list of parts; return the new count.
 
-    `parts` is changed in place. Its numbers ascend in magnitude, do not overlap and
-    are not 0. So the sum has the sign of the last number.
+    The first `count` of `parts` make the sum, and are changed in place. They ascend in
+    magnitude, their digits do not overlap, and none is 0. So the last part has the sign
+    of the sum.
     """
     kept = 0
     for k in range(count):
@@ -66,11 +67,7 @@ def add_exactly(parts: Floats, count: int, value: float) -> int:
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
 def exact_sign(terms: Floats, degree: int, n: float) -> int:
-    """Return the sign of a polynomial at n, -1, 0 or 1, without any rounding.
-
-    The arguments are as for `sign_at`. The value is computed by Horner's rule on
-    exact sums.
-    """
+    """Return what `sign_at` returns, by Horner's rule without any rounding."""
     value = np.empty(4 << degree)
     product = np.empty(4 << degree)
     count = 0
@@ -90,10 +87,10 @@ def exact_sign(terms: Floats, degree: int, n: float) -> int:
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
 def sign_at(terms: Floats, degree: int, n: float) -> int:
-    """Return the sign of a polynomial at n: -1, 0 or 1.
+    """Return the exact sign of a polynomial at n: -1, 0 or 1.
 
-    `terms` (degree + 1, 2) holds the coefficients, constant first, each as a sum of two
-    numbers.
+    `terms` (degree + 1, 2) has the coefficients, the constant first; each is the sum of
+    two numbers.
     """
     value = 0.0
     size = 0.0
@@ -131,9 +128,9 @@ def signs_between(
 ) -> int:
     """Split a range of sizes into runs in which a polynomial keeps its sign.
 
-    `cuts` holds `pieces` + 1 ascending sizes, and the polynomial is monotone
-    between any two neighbours. The kernel writes the start and the sign of each run
-    to `starts` and `signs`, and returns the number of runs. It is 0 if the
+    The first `pieces` + 1 of `cuts` ascend, and the polynomial is monotone from each
+    cut to the next. The kernel writes the start and the sign, -1 or 1, of each run to
+    `starts` and `signs`, and returns the number of runs. The number is 0 if the
     polynomial is 0 everywhere.
     """
     runs = 0
@@ -168,7 +165,7 @@ def compare(
 ) -> tuple[Floats, Ints]:
     """Split [low, high] into runs of sizes at which one cost curve is below the other.
 
-    Returns the starts and the signs of the runs: -1 if `first` costs less than
+    Returns (starts, signs) of the runs. The sign is -1 if `first` costs less than
     `second` in the run, 1 if `first` costs more. The first run starts at `low`, and
     the last run ends at `high`. Equal curves have no run.
     """
@@ -208,9 +205,9 @@ def compare(
 def certain_order(first: Floats, second: Floats, low: float, high: float) -> int:
     """Return -1 if `first` is below `second` on all of [low, high], 1 if above, else 0.
 
-    This is a quick test. -1 and 1 are always right; 0 only means uncertain, which
-    is common on wide ranges. The difference of the curves is split into a rising
-    and a falling part, and each part is largest at one end of the range.
+    This quick test may also return 0 for ordered curves; that is common on wide
+    ranges. It splits the difference of the curves into a rising and a falling part,
+    and bounds each part by its values at the ends of the range.
     """
     up_low = up_high = down_low = down_high = 0.0
     for k in range(first.shape[0] - 1, -1, -1):

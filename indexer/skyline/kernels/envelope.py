@@ -18,7 +18,10 @@ Ints = NDArray[np.int64]
 def is_cheaper(
     costs: Floats, least: Floats, most: Floats, row: int, other: int, sizes: Floats
 ) -> bool:
-    """Return True if candidate `row` costs less than candidate `other` at some size."""
+    """Return True if candidate `row` costs less than candidate `other` at some size.
+
+    `least` and `most` are bounds of all costs at `sizes`, which often decide.
+    """
     for k in range(sizes.shape[0]):
         if most[row, k] < least[other, k]:
             return True
@@ -36,10 +39,10 @@ def undominated(
 ) -> Ints:
     """Return the positions of candidates that no other dominates, ascending.
 
-    `accuracies` must descend. Dominance is transitive, so a candidate is compared
-    only with undominated candidates before it. Only equally accurate candidates can
-    dominate in both directions. `sizes` ascend over the whole range; the costs at
-    these sizes decide most pairs, and exact crossings decide the rest.
+    `accuracies` must descend. Each candidate is compared with the undominated
+    candidates before it, which is enough because dominance is transitive; a later
+    candidate can dominate only equally accurate ones. `sizes` ascend over the whole
+    range. The costs at `sizes` decide most pairs, and exact crossings the rest.
     """
     count, width = coefficients.shape
     # Bounds of the costs at the sizes, rounding included.
@@ -83,7 +86,7 @@ PIECES = Tuple((FLOATS_OUT, INTS_OUT))
 
 @njit(PIECES(FLOATS_OUT, INTS_OUT, int64), **OPTIONS)
 def grown(starts: Floats, owners: Ints, size: int) -> tuple[Floats, Ints]:
-    """Return the pieces of an envelope in arrays with at least `size` places."""
+    """Return both arrays of an envelope, copied if they are shorter than `size`."""
     held = starts.shape[0]
     if size <= held:
         return starts, owners
@@ -114,11 +117,10 @@ def merge_curve(
 ) -> tuple[bool, int, Floats, Ints]:
     """Lower an envelope to the cost curve of `row`, at sizes where the curve is below.
 
-    An envelope is a list of pieces: piece k is the curve `owners[k]`, from
-    `starts[k]` to the next start. Returns (changed, pieces, starts, owners): True
-    if the envelope changed, and the number and the arrays of the new pieces. The
-    new pieces are written to `new_starts` and `new_owners`, or to larger arrays if
-    these are too small.
+    An envelope is a list of `pieces`: piece k is the curve `owners[k]` from size
+    `starts[k]` to the next start; the last ends at `high`. Returns (changed, pieces,
+    starts, owners): True if the curve is below somewhere, and the new number and
+    arrays. The arrays are `new_starts` and `new_owners`, or larger ones if needed.
     """
     width = coefficients.shape[1]
     new_starts, new_owners = grown(new_starts, new_owners, pieces + 64)
@@ -175,11 +177,12 @@ SKYLINE = Tuple((INTS_OUT, FLOATS_OUT, FLOATS_OUT))
 def envelope_intervals(
     coefficients: Floats, accuracies: Floats, low: float, high: float
 ) -> tuple[Ints, Floats, Floats]:
-    """Return the sizes at which each candidate is on the skyline, as intervals.
+    """Return the intervals of sizes in which candidates are on the skyline.
 
-    Returns (positions, starts, ends) of the intervals, in no order; a candidate can
-    have several. `accuracies` must descend. The end of an interval is the first
-    size after it, or infinity for an interval up to `high`.
+    Returns (positions, starts, ends), one entry for each interval, in no order.
+    `positions` are candidates; a candidate can have several intervals, or none.
+    `accuracies` must descend. The end is the first size after the interval, or
+    infinity for an interval up to `high`.
     """
     count = coefficients.shape[0]
     starts, owners = np.full(8, low), np.zeros(8, np.int64)

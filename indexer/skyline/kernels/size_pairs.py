@@ -1,6 +1,6 @@
-"""Compiled tests of costs for item sizes of two numbers (a, b).
+"""Compiled costs, and proofs that a candidate never costs more, for sizes (a, b).
 
-They prove that one candidate never costs more than another. Arguments are not checked.
+An item's size is here two numbers, such as width and height. Arguments are not checked.
 """
 
 import numpy as np
@@ -47,15 +47,14 @@ def pair_costs(coefficients: Floats, a: float, b: float) -> Floats:
 
 @njit(SIFTED(FLOATS_2D), **OPTIONS)
 def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return the rows that may be on a skyline in a cell, and which are sure steps.
+    """Return the rows that may be on a skyline in a cell, and a mask of sure steps.
 
-    A cell is a rectangle of sizes. Rows of `controls` are the Bernstein
-    coefficients of the candidates' costs in the cell, the most accurate candidate
-    first. If no coefficient of a candidate is above another candidate's, the
-    candidate nowhere costs more than the other. The second array is True for a sure
-    step: a candidate that nowhere costs more than any candidate before it. The
-    relation is transitive, so a candidate is compared only with the last step and
-    the rows found after it.
+    A cell is a rectangle of sizes. Rows of `controls` are the Bernstein coefficients
+    of the candidates' costs in the cell, the most accurate candidate first. A
+    candidate is not above another one if none of its coefficients is above the
+    other's; then it costs no more anywhere in the cell. A sure step is a row that is
+    not above any row before it. This relation is transitive, so each row is compared
+    only with the last sure step and the rows found after that step.
     """
     kept = np.empty(controls.shape[0], np.int64)
     steps = np.empty(controls.shape[0], np.bool_)
@@ -85,12 +84,11 @@ def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
 def never_negative(work: Floats, depths: Ints, side: int, deepest: int) -> bool:
     """Return True if a polynomial is proven to be nowhere negative in a rectangle.
 
-    `work[0]` holds its control values (Bernstein coefficients), `side` * `side`
-    numbers with side = degree + 1. The rectangle is halved until no control value
-    is negative (True), or the value at a corner, which is the polynomial's own
-    value, is negative (False). The function also returns False if `deepest`
-    halvings do not decide. `work` has `deepest` + 2 rows; all but the first are
-    scratch memory.
+    `work[0]` has the polynomial's Bernstein coefficients, `side` * `side` numbers with
+    side = degree + 1. The rectangle is halved until, in all parts, no coefficient is
+    negative: True. If a coefficient at a corner is negative, so is the polynomial
+    there: False. If `deepest` halvings do not decide: False. `work` has `deepest` + 2
+    rows; all but the first, and `depths` (deepest + 2,), are scratch memory.
     """
     corners = (0, side - 1, side * (side - 1), side * side - 1)
     depths[0] = 0
@@ -128,9 +126,10 @@ def never_negative(work: Floats, depths: Ints, side: int, deepest: int) -> bool:
 
 @njit(ROWS_OUT(FLOATS_2D, int64, int64), **OPTIONS)
 def undominated_pairs(controls: Floats, side: int, deepest: int) -> Ints:
-    """Return the rows of `controls` that no other returned row provably dominates.
+    """Return the rows that no other returned row is proven to dominate, ascending.
 
-    Rows are compared in their order, each with the rows listed before it.
+    Rows of `controls` (C, side * side) are Bernstein coefficients of costs, the most
+    accurate candidate first. Each row is compared with the returned rows before it.
     """
     kept = np.empty(controls.shape[0], np.int64)
     work, depths = np.empty((deepest + 2, side * side)), np.empty(deepest + 2, np.int64)
