@@ -174,7 +174,7 @@ class BatchBudget:
 
     @property
     def spent(self) -> float:
-        """The amount of the budget that is spent: elapsed seconds, or costs of plans."""
+        """The amount of the budget already spent: elapsed seconds, or plans' costs."""
         if self._counts_time:
             return self.planner.now() - self.started_s
         return self._spent

@@ -1,1 +1,1 @@
-"""Answering one item within a budget, without HTTP and without an event loop."""
+"""Answer one item within a budget, without HTTP and without an event loop."""

@@ -1,4 +1,4 @@
-"""The budget of one request: time until a deadline, or an amount of money."""
+"""The budget of one request: the time until a deadline, or an amount of money."""
 
 import math
 
@@ -31,7 +31,7 @@ class Deadline(msgspec.Struct, frozen=True, gc=False):
         return self.arrived_s + self.amount - self.reserve_s - now_s
 
     def keeping(self, reserve_s: float) -> "Deadline":
-        """Return this deadline with `reserve_s` seconds reserved for sending."""
+        """Return this deadline with `reserve_s` seconds reserved to send the answer."""
         return Deadline(self.arrived_s, self.amount, reserve_s)
 
 
@@ -51,11 +51,11 @@ class MoneyBudget(msgspec.Struct, frozen=True, gc=False):
         return math.inf
 
     def left(self, now_s: float) -> float:
-        """Return the whole amount at any time, as waiting costs no money."""
+        """Return the whole amount, at any time: waiting costs no money."""
         return self.amount
 
     def keeping(self, reserve_s: float) -> "MoneyBudget":
-        """Return this budget unchanged, as sending an answer costs no money."""
+        """Return this budget unchanged: sending an answer costs no money."""
         return self
 
 
@@ -69,10 +69,10 @@ def read_amount(
     budget: float | None,
     names: tuple[str, str] = ("budget_ms", "budget"),
 ) -> float | None:
-    """Return the budget in an index's unit, "s" or a currency; None if none is set.
+    """Return the budget in the index's `unit`, "s" or a currency.
 
-    `names` are the caller's names of `budget_ms` and `budget`, for messages. Raise
-    BadInput for an amount below 0, an infinite amount, or a budget in the wrong unit.
+    Return None if both budgets are None. Raise BadInput for a negative or infinite
+    amount, or a budget in the wrong unit; the message calls the budgets by `names`.
     """
     in_ms, in_unit = names
     if unit == "s" and budget is not None:

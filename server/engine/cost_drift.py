@@ -1,4 +1,4 @@
-"""The factor by which plans take longer than predicted, tracked while serving."""
+"""Follow, while serving, the factor by which plans take longer than predicted."""
 
 import math
 from threading import Lock
@@ -24,21 +24,20 @@ CONFIRMED = 0.125
 
 
 class CostDrift:
-    """A factor that corrects predicted times: a share 1 - q of all plans takes longer.
+    """A factor for predicted times, by which only a share 1 - q of plans takes longer.
 
     The logarithm of the factor rises by `step * q` for every plan that took longer than
     predicted and falls by `step * (1 - q)` for every other plan. This is the stochastic
     approximation of a quantile (Robbins and Monro, 1951) with a step that does not
     shrink, so that the factor follows changes (Gibbs and Candes, Adaptive Conformal
-    Inference Under Distribution Shift, 2021). The factor also falls with time: it
-    begins to fall `HOLD_S` after the last plan that took too long, and is 1 at
-    `FORGET_S`.
+    Inference Under Distribution Shift, 2021). The factor also falls without plans: from
+    `HOLD_S` seconds after the last plan that took too long, to 1 after `FORGET_S`.
 
-    For any times, the share of N plans in T seconds that exceed their predictions is at
-    most `1 - q + (log(largest) * (1 + T / HOLD_S) + step) / (step * N)` while
-    `bound_hits` is 0. All features share one factor, because a slow machine slows all
-    of them. Threads may share the object. `quantile` is q; BadInput is raised outside
-    (0, 1).
+    Whatever the times are, the share of N plans in T seconds that exceed their
+    predictions is at most `1 - q + (log(largest) * (1 + T / HOLD_S) + step) /
+    (step * N)`, if `bound_hits` is 0. All features share one factor, because a slow
+    machine slows all of them. Threads may share the object. `quantile` is q; BadInput
+    is raised if q is not in (0, 1).
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Execution of a plan on one item, feature by feature, while the budget lasts.
+"""Execute a plan on one item, feature by feature, while the budget lasts.
 
-After each feature the plan may exit early: if the model of the features computed so far
-prefers its best class by more than a margin, its answer is given
+After each feature the plan may exit early: the model of the features computed so far
+answers if its best class leads the second by more than a margin
 (`Execution._takes_exit`).
 """
 
@@ -32,7 +32,10 @@ T = TypeVar("T")
 
 
 def execute(planner: Planner, request: Request) -> Outcome:
-    """Choose a plan for the rest of the request's budget, and return its outcome."""
+    """Choose a plan for the rest of the request's budget, and return its answer.
+
+    Raises what `Execution.run` raises.
+    """
     return begin(planner, request).run()
 
 
@@ -43,12 +46,12 @@ def begin(
     others: Callable[[], int] = int,
     choice: Choice | None = None,
 ) -> "Execution":
-    """Choose the plan of a request, and return its execution before any feature runs.
+    """Choose the plan of a request, and return an execution that has not begun.
 
     The more requests are `waiting` now, the cheaper the chosen plan. During the
     execution, `others` returns the number of requests that wait at that time; if it is
-    above 0, optional improvements are skipped. An earlier `choice` is used if a new
-    choice would be the same.
+    above 0, optional improvements are skipped. If an earlier `choice` is still right,
+    it is used.
     """
     now_s = planner.now()
     if choice is None or waiting or not planner.holds(choice, request, now_s):
@@ -66,7 +69,7 @@ def begin(
 
 
 def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
-    """Return True if time may be short for the best plan that the request accepts."""
+    """Return True if a better answer is acceptable, but may not fit into the time."""
     reason = choice.reason
     if reason is None or reason == "missing" or choice.late:
         return False
@@ -98,12 +101,12 @@ COMPLETE = tuple(map(Progress, range(MOST_BITS + 1)))
 
 
 class Execution(ABC):
-    """The execution of one request's plan, run by one thread.
+    """The execution of one request's plan by one thread.
 
-    Other threads may call `conclude` at any time, because the running thread only
-    writes columns that no earlier model reads. Setting `stopped` ends the run after the
-    current feature. `longest` is the largest cost that the run may reach, with drift.
-    `started_s` is the time at which the plan was chosen, on the planner's clock.
+    Other threads may call `conclude` at any time: models of computed features do not
+    read the columns that the running thread writes. Setting `stopped` ends the run
+    after the current feature. `longest` is the largest cost that the run may have, with
+    drift. `started_s` is the time of the choice of the plan, on the planner's clock.
     """
 
     __slots__ = (
@@ -146,8 +149,9 @@ class Execution(ABC):
     def run(self) -> Outcome:
         """Compute features while the budget lasts, and return the answer.
 
-        The planner learns the time taken, even if another thread has already concluded.
-        Raise Abandoned if the caller has disconnected or `stopped` is set.
+        The planner's drift learns from the measured time. Raises Abandoned if the
+        caller has disconnected or `stopped` is set, BadFeature if a feature fails, and
+        BadItem if the item cannot be used.
         """
         planner = self._planner
         if self.longest < LEAST_S and not planner.suspects:
@@ -176,8 +180,7 @@ class Execution(ABC):
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
         """Return (row of the model that answers, reason, cost).
 
-        The reason says why the answer is not the best; it is not used after an early
-        exit.
+        The reason says why the answer is not the best; None if it is.
         """
 
     @abstractmethod
@@ -186,9 +189,9 @@ class Execution(ABC):
 
     @abstractmethod
     def _begun(self, *, failed: bool) -> float:
-        """Return the predicted cost of the features computed so far.
+        """Return the predicted cost, with drift, of the features computed so far.
 
-        If `failed`, add the cost of the feature that failed.
+        If `failed`, add the cost of the next feature, which failed.
         """
 
     def _refuse_abandoned(self) -> None:
@@ -196,7 +199,7 @@ class Execution(ABC):
             raise Abandoned("nobody waits for this answer any more")
 
     def _left(self) -> float:
-        """Return the rest of the budget divided by the drift."""
+        """Return the rest of the budget in the unit of cost curves: without drift."""
         left = self._request.budget.left(self._planner.now())
         return left / self.choice.drift
 
@@ -204,7 +207,7 @@ class Execution(ABC):
         return self._evaluate(self._planner.package.models[row].answer)
 
     def _evaluate(self, model: Callable[[NDArray[np.float32]], T]) -> T:
-        """Return the model's result; raise BadItem if a number is missing."""
+        """Call the model with the feature row; raise BadItem for an unusable number."""
         try:
             return model(self._row)
         except BadRow as error:
@@ -231,8 +234,8 @@ class Execution(ABC):
     ) -> bool | None:
         """Compute the rest of a plan that exited; return True if the answer changes.
 
-        Return None, which keeps the early answer, if other requests arrive or time runs
-        out.
+        Return None if this stops early because other requests wait, the caller is gone,
+        or time runs out.
         """
         planner, request = self._planner, self._request
         size = request.item.size
@@ -250,7 +253,7 @@ class Execution(ABC):
         return bool(models[first].classes[early] != models[last].classes[whole])
 
     def _with_model(self, features: float, row: int) -> float:
-        """Return the cost of the features and of a row's model, times the drift."""
+        """Return the cost, with drift, of `features` (a cost) and of a row's model."""
         package = self._planner.package
         seconds = package.checked_s if self._request.exact else package.model_s
         return (features + float(seconds[row])) * self.choice.drift
@@ -259,9 +262,9 @@ class Execution(ABC):
         """Return the answer of the best model whose features are all computed.
 
         After an early exit, the model is evaluated completely, and the outcome has the
-        expected quality of the plan that exited. If the audit selected this answer and
-        the model stops early, the complete model answers, and the outcome says if the
-        two differ.
+        expected quality of the whole plan. If an audit selected this answer and the
+        model stops before its last base model, the complete model answers; the outcome
+        says if the two answers differ.
         """
         # read once, because the computing thread may replace it
         progress = self._progress
@@ -329,7 +332,7 @@ class Execution(ABC):
 
 
 def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
-    """Return an error message that names the missing `column`.
+    """Return the message of an error: a number is missing in `column` of the row.
 
     If `column` is None, the message says that a number is too large.
     """
@@ -399,11 +402,11 @@ class PlanExecution(Execution):
 
 
 class AnytimeExecution(Execution):
-    """An execution that chooses each next feature by its gain in the time left.
+    """An execution that chooses each next feature after the last, from the time left.
 
-    The execution exits early at a checkpoint of the plan that it follows at that time.
-    If its answer is as good as the first plan's and other requests wait, it ends, to
-    leave them the remaining time.
+    At each moment it follows one plan, and it may exit early at the checkpoints of this
+    plan. It ends if other requests wait, as soon as its answer is as good as that of
+    the plan that was chosen first.
     """
 
     __slots__ = (
@@ -465,7 +468,7 @@ class AnytimeExecution(Execution):
         self._progress = self._progress._replace(drawn=self._audit_draws(plan))
 
     def _exits_now(self, extraction: Extraction) -> bool:
-        """Take an early exit if the target plan has one here; return True if it has."""
+        """Exit early if the plan followed now exits here; return True if so."""
         plan, done = self._planner.plans[self._aimed], self._progress.done
         first = sum(1 << feature for feature in plan.features[:done])
         if first != self._computed or not self._takes_exit(plan, done):
@@ -490,7 +493,7 @@ class AnytimeExecution(Execution):
         )
 
     def _aim(self, left: float) -> None:
-        """Set `_next` to the next feature for the budget `left`, or to -1 for none."""
+        """Set `_next` to the best next feature for the time `left`, or to -1."""
         withheld = self._request.item.withheld
         self._next = self._aimed = self._anytime.target(
             self._costs, self._computed, left, withheld
@@ -499,7 +502,7 @@ class AnytimeExecution(Execution):
             self._next = self._anytime.next(self._aimed, self._computed)
 
     def _high_s(self) -> float:
-        """Return a high quantile of the total seconds after the next feature."""
+        """Return a high quantile of the seconds of all features up to the next one."""
         next_s = self._anytime.high_s(self._costs, self._computed, self._next)
         return float(self._progress.high_s + next_s)
 

@@ -1,4 +1,4 @@
-"""Audits that check if early exits change more answers than the index promises."""
+"""Check by audits if early exits change more answers than the index promises."""
 
 import random
 from collections.abc import Callable
@@ -22,12 +22,14 @@ class ExitAudit:
 
     Calibration promises that at most a share `alpha` of all answers differs from the
     whole plan's answers, for items like the calibration items. Requests may bring other
-    items. So a share of all answers is drawn for an audit. A drawn answer without an
-    early exit needs no further work. Each drawn answer bets on a rate of `TIMES` alpha
-    against a rate of alpha. A Shiryaev-Roberts sum of these likelihood ratios begins a
-    new bet at every answer, so that a change is noticed at any time. While no answer
-    changes with a chance above alpha, the sum of n answers is at most n in expectation,
-    and the mean number of drawn answers to a false alarm is at least `quiet` (Shin,
+    items. So a `share` of all answers is drawn at random for an audit. A drawn answer
+    without an early exit needs no further work.
+
+    Each drawn answer multiplies bets that the rate of changes is `TIMES` alpha, and not
+    alpha, by its likelihood ratio. Their sum (Shiryaev-Roberts) begins a new bet at
+    every answer, to notice a change at any time; a large sum is an alarm. If no answer
+    changes with a chance above alpha, the expected sum after n answers is at most n,
+    and the mean number of drawn answers until a false alarm is at least `quiet` (Shin,
     Ramdas and Rinaldo, E-detectors, 2022).
 
     Threads may share the object. `alpha` is in [0, 1), or None if nothing is promised;
@@ -61,15 +63,11 @@ class ExitAudit:
         self.alarm = False
 
     def due(self) -> bool:
-        """Return True, at random, if this answer shall be audited.
-
-        The plan of an audited answer goes on after an early exit, to compare the
-        answers.
-        """
+        """Return True, with the probability `share`, to audit the present answer."""
         return self.share > 0 and self._draw() < self.share
 
     def answered(self, outcome: Outcome) -> None:
-        """Count an answer if it exited early or was selected for an audit."""
+        """Count an answer that exited early or was selected for an audit."""
         early = outcome.reason == "sure"
         if outcome.base_models is not None:
             used = outcome.base_models_used or 0
@@ -80,9 +78,9 @@ class ExitAudit:
             self.add(outcome.audit)
 
     def follow(self, used: int, count: int) -> bool:
-        """Count the base models of a model that stops early, and those that it used.
+        """Count the base models of one evaluation: `used` of `count` were evaluated.
 
-        Return True if `used`, the number of base models used, is below `count`.
+        Return True if the evaluation stopped early: `used` is below `count`.
         """
         with self._lock:
             self.used += used
@@ -122,10 +120,10 @@ class ExitAudit:
 
 
 def ratios(alpha: float) -> list[tuple[float, float]]:
-    """Return for each suspected rate of changed answers its two likelihood ratios.
+    """Return two likelihood ratios for each suspected rate of changed answers.
 
-    Each pair is (ratio for an unchanged answer, ratio for a changed answer), against a
-    rate of `alpha`.
+    The ratios compare the suspected rate with the rate `alpha`: (for an unchanged
+    answer, for a changed answer).
     """
     if alpha == 0:
         return []

@@ -1,4 +1,4 @@
-"""Loading of an index file, and compilation of all code that its answers need."""
+"""Load an index file, and compile all code that its answers need."""
 
 import os
 from collections.abc import Sequence
@@ -44,9 +44,10 @@ def load_planner(
     features: Sequence[Path] = (),
     settings: Settings = DEFAULTS,
 ) -> Planner:
-    """Load an index or an index file, compile its code, and return its planner.
+    """Return the planner of an index or an index file, with all code compiled.
 
-    `features` are Python files with the operator's own features.
+    `features` are Python files with the operator's own features. Raises what
+    `load_index` raises, and the errors of these files.
     """
     if isinstance(index, Index):
         package = package_of(index)
@@ -61,7 +62,7 @@ def load_planner(
 def _compile_ahead(planner: Planner, *, rescales: bool) -> None:
     """Call each compiled function that answers may need, so that no request waits.
 
-    The first calls on a machine take some ten seconds, later ones milliseconds.
+    The first calls on a machine compile for some ten seconds; later, code is cached.
     """
     index, package = planner.index, planner.package
     row = np.zeros(planner.extractor.width, np.float32)

@@ -1,4 +1,4 @@
-"""The planner: it chooses a plan for an item and the rest of the request's budget."""
+"""The planner, which chooses a plan for an item and the rest of a request's budget."""
 
 import math
 import time
@@ -62,10 +62,10 @@ class Choice(msgspec.Struct, frozen=True):
 class Planner:
     """Chooses a plan for each request, with one index; threads may share the planner.
 
-    The index must have a package. `busy` is a clock of the calling thread's processor
-    seconds; by default it is `now` if another `now` is given. If `corrects`, measured
-    times of plans correct predicted times. `audit` is the share of answers, in [0, 1],
-    whose early exits are audited.
+    The index must have a package. `now` is a monotonic clock, and `busy` a clock of the
+    calling thread's processor seconds; if only `now` is passed, it is both. If
+    `corrects`, measured times of plans correct predicted times. `audit` is the share of
+    answers, in [0, 1], whose early exits are audited.
     """
 
     def __init__(
@@ -130,9 +130,10 @@ class Planner:
     def choose(self, request: Request, now_s: float, waiting: int = 0) -> Choice:
         """Choose a plan for the budget that the request has left at `now_s`.
 
-        The plan maximises quality minus penalty times cost (drift plus penalty: Neely,
-        Stochastic Network Optimization, 2010). The penalty of a second is proportional
-        to `waiting`, the number of other requests that wait.
+        The plan has the largest quality - penalty * cost among those that fit the
+        budget (drift plus penalty: Neely, Stochastic Network Optimization, 2010). The
+        penalty is proportional to `waiting`, the number of other requests that wait.
+        If no acceptable plan fits, `request.on_infeasible` decides.
         """
         item, qualities = request.item, self.qualities
         size = item.size
@@ -159,23 +160,23 @@ class Planner:
         return self._choice(row, size, reason, drift, more, left=remaining)
 
     def lookup_of(self, item: Item) -> Lookup[Size] | PartialLookup:
-        """Return the look-up over the candidates that an item's columns allow."""
+        """Return the look-up over the candidates that need no missing column."""
         withheld = item.withheld
         return self.given(withheld) if withheld else self.index.lookup
 
     def top_of(self, item: Item) -> tuple[int, float]:
-        """Return (row, cost) of the most accurate candidate for an item's columns."""
+        """Return (row, cost) of the most accurate candidate that the item allows."""
         if not item.withheld:
             return self.top(item.size)
         row = self.given(item.withheld).best(item.size, math.inf)
         return row, self.index.cost_s(row, item.size)
 
     def wanted(self, item: Item, left: float, above: float, least: float = 0.0) -> int:
-        """Return the row of a candidate that would answer better, or -1.
+        """Return the row of a better candidate that needs missing columns, or -1.
 
-        The candidate needs more columns than the item has. Candidates that need the
-        columns of only one more feature come first. The candidate must fit the budget
-        `left`, without drift; its quality must be above `above` and at least `least`.
+        Its cost, without drift, is at most `left`; its quality is above `above` and at
+        least `least`. Candidates that need the columns of only one more feature are
+        tried first.
         """
         if not item.withheld or not left >= 0:
             return -1
@@ -188,12 +189,12 @@ class Planner:
     def wanted_for(
         self, request: Request, quality: float, now_s: float, drift: float
     ) -> int:
-        """Return `wanted` above `quality`, for the budget that is left at `now_s`."""
+        """Return `wanted` for a quality above `quality`, in the budget at `now_s`."""
         left = request.budget.left(now_s) / drift - self._more(request)
         return self.wanted(request.item, left, quality)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
-        """Return True if `choose` would make the same choice with nobody waiting."""
+        """Return True if `choose` would return `choice` again, with nobody waiting."""
         left, drift = request.budget.left(now_s), choice.drift
         if choice.late or not choice.cost <= left <= choice.left:
             return False
@@ -207,7 +208,7 @@ class Planner:
         return choice.reason == self._falls_short(row, request, now_s, drift)
 
     def choose_row(self, row: int, request: Request, now_s: float) -> Choice:
-        """Return the choice of the candidate in the given row, at any cost.
+        """Return the choice of the candidate in a given row, even beyond the budget.
 
         The reason is "budget" if a better candidate exists, and "missing" if a better
         candidate needs columns that the item lacks.
@@ -224,22 +225,21 @@ class Planner:
         return self._choice(row, item.size, reason, drift, more, late=True)
 
     def _penalty(self, request: Request, waiting: int, drift: float) -> float:
-        """Return the quality that one second is worth to the waiting requests."""
+        """Return the quality that waiting requests are assumed to lose per second."""
         in_all = request.budget.whole / drift
         row = self._best(request.item, in_all)
         gain = self.qualities[row] - self.qualities[self.prior]
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
     def _more(self, request: Request) -> float:
-        """Return the most extra seconds of a model that must not stop early.
+        """Return the most seconds that exact scores add to a cost curve; 0 without.
 
-        Cost curves count the time of models that may stop early. The result is 0 unless
-        the request needs exact scores.
+        Cost curves count the time of models that may stop early.
         """
         return self._most_more_s if request.exact else 0.0
 
     def _unhindered(self, request: Request, now_s: float, drift: float) -> int:
-        """Return the best row for the budget that was left before any waiting."""
+        """Return the best row for the budget that was left before all waiting."""
         begun_s = min(now_s, request.waits_since_s)
         left = request.budget.left(begun_s) / drift - self._more(request)
         return self._best(request.item, left)
@@ -278,7 +278,7 @@ class Planner:
     def quality_within(self, request: Request, left_s: float, now_s: float) -> float:
         """Return the expected quality of an answer computed within `left_s` seconds.
 
-        Return 0 if the quality is below the request's `min_quality`.
+        The result is 0 if the quality is below the request's `min_quality`.
         """
         if not left_s > 0:
             return 0.0
@@ -307,7 +307,7 @@ class Planner:
     def _choose_infeasible(
         self, request: Request, now_s: float, drift: float
     ) -> Choice:
-        """Choose as `on_infeasible` says, if no acceptable plan fits the budget."""
+        """Choose by the request's `on_infeasible`, as no acceptable plan fits."""
         size, left = request.item.size, request.budget.left(now_s)
         more = self._more(request)
         waited = self._serves(self._unhindered(request, now_s, drift), request)
@@ -336,8 +336,8 @@ class Planner:
     def learn(self, charged_s: float, busy_s: float) -> None:
         """Update the drift after a plan that took `busy_s` seconds.
 
-        `charged_s` is the predicted time in seconds, with drift. `busy_s` is processor
-        time, because elapsed time would include waiting for a processor.
+        `charged_s` is the predicted time, with drift. `busy_s` is processor time,
+        because elapsed time would include waiting for a processor.
         """
         exceeded = busy_s > max(charged_s, LEAST_S)
         self.suspects = exceeded
@@ -357,7 +357,7 @@ class Planner:
         )
 
     def _cheapest(self, lookup: Lookup[Size] | PartialLookup, request: Request) -> int:
-        """Return the cheapest row, except the prior, that has enough quality.
+        """Return the cheapest row, except the prior, of quality `min_quality` or more.
 
         If there is no such row, return the best row.
         """
@@ -375,7 +375,7 @@ def promised_alpha(index: Index) -> float | None:
 
 
 def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
-    """Return the rule that chooses a plan's next feature; None if plans are fixed."""
+    """Return the rule that chooses each next feature; None if plans are fixed."""
     package = index.package
     assert package is not None
     # only if costs are measured times can time be left for further features
@@ -386,7 +386,7 @@ def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
 
 
 def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
-    """Return a cached function: size -> (row, cost) of the most accurate candidate."""
+    """Return a cached function from a size to the best candidate's (row, cost)."""
 
     @lru_cache(REMEMBERED)
     def top(size: Size) -> tuple[int, float]:

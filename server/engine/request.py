@@ -12,7 +12,7 @@ from .send_time import SendTime
 
 
 class Caller:
-    """The caller who waits for an answer."""
+    """The client at the other end of a connection, who waits for an answer."""
 
     __slots__ = ("ended", "gone", "prompt", "read_s")
 

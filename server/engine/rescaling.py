@@ -1,4 +1,4 @@
-"""Rescaling: the costs of an index, adapted to the machine that serves it."""
+"""Rescale the costs of an index to the machine that serves it."""
 
 import logging
 from collections.abc import Callable, Generator, Sequence
@@ -36,7 +36,7 @@ lifecycle = logging.getLogger("polydom.life")
 
 
 def read_machine_times(planner: Planner) -> MachineTimes | None:
-    """Return the sample items' times on the build machine; None without samples."""
+    """Return the build machine's times of the sample items; None without samples."""
     package, extractor = planner.package, planner.extractor
     facts = package.meta.get("pace")
     if facts is None:
@@ -53,7 +53,11 @@ def read_machine_times(planner: Planner) -> MachineTimes | None:
 def first_state(
     planner: Planner, build_times: MachineTimes | None, wanted: bool
 ) -> RescalingState:
-    """Return the state before rescaling: "not_yet", or why there will be none."""
+    """Return the state before rescaling: "not_yet", or the reason against rescaling.
+
+    The reason is "off" unless `wanted`, "no_time" if the index's costs count no time,
+    and "no_samples" without `build_times`.
+    """
     if not wanted:
         return "off"
     if not _weights(planner.package).get("s"):
@@ -69,12 +73,12 @@ def rescale(
     *,
     now: Callable[[], float] = BUSY,
 ) -> Generator[None, None, Rescaling]:
-    """Time the index's sample items here, and give the planner this machine's costs.
+    """Time the index's sample items on this machine, and adapt the planner's costs.
 
     Call this before the planner's first request, after all code has run once. The
-    generator yields between timings, so that other models can answer in between.
-    `items` are the samples of the build, and `rows` has the full feature row of each.
-    `now` is a clock of the thread's processor time.
+    generator yields between timings, so that other models can answer in between, and
+    returns the factors. `items` are the samples of the build, and `rows` their feature
+    rows with all features. `now` is a clock of the thread's processor time.
     """
     extractor, package = planner.extractor, planner.package
     models = [package.models[row] for row in compared_models(len(package.models))]

@@ -1,4 +1,4 @@
-"""The send time: the part of a budget reserved for work after the plan has ended."""
+"""The send time: the part of a budget that is reserved for the work after the plan."""
 
 import math
 from collections import deque
@@ -27,12 +27,13 @@ CHANCES = (QUANTILE, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 class SendTime:
-    """A high quantile of recent send times, from a plan's end to its answer written.
+    """A high quantile of recent send times.
 
-    The times of the last `LASTING_S` seconds count, at most `WINDOW` of them. If there
-    are fewer than `LEAST`, typical times of an idle machine fill them up. `measured_s`,
-    a time in seconds that was measured at `now_s` before the first answer, gives a
-    first estimate. `usual` is an estimate of the long-run median, in seconds.
+    A send time begins when a plan ends, and ends when the answer is written. The times
+    of the last `LASTING_S` seconds count, at most `WINDOW` of them. If there are fewer
+    than `LEAST`, typical times of an idle machine are added. `measured_s` are seconds
+    that were measured before the first answer, until `now_s`, for a first estimate.
+    `usual` is an estimate of the long-run median, in seconds.
     """
 
     __slots__ = ("_known", "_latest", "_seconds", "_until_s", "usual")
@@ -48,7 +49,7 @@ class SendTime:
         self._seconds, self._until_s = 0.0, -math.inf
 
     def at(self, now_s: float) -> float:
-        """Return the quantile at `now_s`, in seconds."""
+        """Return the quantile of the send times before `now_s`, in seconds."""
         if now_s > self._until_s:
             self._seconds = self._quantile(self._ascending(now_s), QUANTILE)
             fresh_s = now_s + FRESH_S
@@ -58,7 +59,7 @@ class SendTime:
         return self._seconds
 
     def levels(self, now_s: float) -> "list[Level]":
-        """Return a `Level` for each of `CHANCES`, from the send times at `now_s`."""
+        """Return a `Level` for each of `CHANCES`, by the send times before `now_s`."""
         times = self._ascending(now_s)
         return [Level(chance, self._quantile(times, chance)) for chance in CHANCES]
 
@@ -73,7 +74,7 @@ class SendTime:
             self._until_s = -math.inf
 
     def _ascending(self, now_s: float) -> list[float]:
-        """Return the sorted times of the last `LASTING_S`, filled up to `LEAST`."""
+        """Return the sorted times of the last `LASTING_S` seconds, at least `LEAST`."""
         latest, since_s = self._latest, now_s - LASTING_S
         while latest and latest[0][0] < since_s:
             latest.popleft()
@@ -86,7 +87,7 @@ class SendTime:
 
 
 class Level(NamedTuple):
-    """A reserve in `seconds`, and the probability that sending takes no longer."""
+    """A reserve in `seconds`, and the `chance` that sending takes no longer."""
 
     chance: float
     seconds: float
@@ -95,15 +96,15 @@ class Level(NamedTuple):
 def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
     """Return the reserve, in seconds, with the largest product of chance and quality.
 
-    `quality` maps a reserve in seconds to the expected quality of the answer, which is
-    0 if the answer is of no use.
+    `quality` maps a reserve in seconds to the expected quality of an answer that is
+    computed in the rest of the budget, 0 if the answer is of no use.
     """
     best = max(levels, key=lambda level: level.chance * quality(level.seconds))
     return best.seconds
 
 
 class SendTimes(NamedTuple):
-    """The send times of one kind of answer."""
+    """The send times of one kind of answer, by the thread that computes the answer."""
 
     # Send time of answers computed on the event loop, and of answers computed by the
     # computing thread

@@ -1,6 +1,6 @@
 """Compare predictors: each answers the same items, one item after the other.
 
-All predictors answer an item before the next item is asked. So a slow moment of the
+All predictors answer an item before any gets the next item. So a slow moment of the
 machine affects all predictors alike.
 """
 
@@ -33,9 +33,9 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """One item and the replies of all predictors to it, in the order of the predictors.
+    """One item, its position among all items, and the replies of all predictors.
 
-    `position` is the item's position among all items.
+    The replies are in the order of the predictors.
     """
 
     position: int
@@ -96,11 +96,10 @@ class Comparison:
             gc.unfreeze()
 
     def _trial(self, position: int, turns: Sequence[int]) -> Trial:
-        """Ask every predictor for an item, in the order `turns`. Return the replies.
+        """Ask every predictor to answer one item, in the order `turns`.
 
-        A predictor leaves cold caches and spinning threads to the next one. So the
-        caller draws `turns` for each trial, and no predictor always follows the same
-        one.
+        The order is random in each trial, so that no predictor always runs after the
+        same one: a predictor leaves cold caches and spinning threads behind.
         """
         item, predictors = self._items[position], self._predictors
         replies = {turn: _ask(predictors[turn], item) for turn in turns}

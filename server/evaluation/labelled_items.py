@@ -71,10 +71,10 @@ def read_labelled(
 ) -> LabelledItems:
     """Read labelled items from a table, JSON Lines, or a folder.
 
-    A folder has one subfolder for each class. `label` is the column or key that holds
-    labels; folders need none. With `limit`, at most that many rows or files are drawn
-    at random, by `seed`. With `whole`, columns of records that the index does not read
-    are kept. BadInput if no item can be used.
+    A folder has one subfolder for each class. `label` is the column or key with the
+    labels, if `path` is a file. With `limit`, at most that many rows or files are drawn
+    at random, by `seed`. With `whole`, records also keep columns that the index does
+    not read. Raises BadInput if no item can be used.
     """
     remarks: list[str] = []
     stage = (progress or Silence()).stage
@@ -97,10 +97,7 @@ def read_labelled(
 
 
 def class_name(label: Any) -> str:
-    """Return a label as a class name.
-
-    The labels 1, 1.0 and numpy's 1 have the same name.
-    """
+    """Return the class name of a label; it is "1" for 1, for 1.0 and for NumPy's 1."""
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, float) and label.is_integer():
@@ -128,10 +125,7 @@ def drawn(values: Iterable[T], limit: int | None, seed: int) -> list[T]:
 
 
 def _counted(values: Iterable[T], on_progress: OnProgress) -> Iterator[T]:
-    """Yield the values unchanged.
-
-    After every `TOLD` values, report their number to `on_progress`.
-    """
+    """Yield the values, and report their number after every `TOLD` values."""
     count = 0
     for count, value in enumerate(values, 1):
         if count % TOLD == 0:
@@ -188,9 +182,9 @@ def _is_none(label: Any) -> bool:
 
 
 def _known_name(label: Any, known: frozenset[str]) -> str:
-    """Return the index's name for a label.
+    """Return the class name of a label in the form that the index knows.
 
-    A number may be written in another form than in the index.
+    For example, the text "1.0" becomes "1" if the index knows "1" alone.
     """
     name = class_name(label)
     if name not in known and isinstance(label, str):
@@ -213,10 +207,7 @@ def _number(label: Any) -> str | None:
 def _refuse_unlabelled(
     path: Path, label: str, rows: Iterable[Row], names: Iterable[str]
 ) -> None:
-    """Raise BadInput if no row has the key `label`.
-
-    The message lists the keys found.
-    """
+    """Raise BadInput, with the keys `names`, if no row has the key `label`."""
     read = [row for row in rows if not isinstance(row.item, PolydomError)]
     if read and label not in names and all(row.label is None for row in read):
         raise BadInput(

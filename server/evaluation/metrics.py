@@ -32,7 +32,7 @@ Measure = Callable[[Floats], float | None]
 class Metrics(ABC):
     """Computes metrics of predictors; one subclass is for classes, one for numbers.
 
-    The comparison has at least one finished trial. The argument `place` is a
+    The comparison must have a finished trial. In all methods, the argument `place` is a
     predictor's position in the list of predictors.
     """
 
@@ -51,7 +51,7 @@ class Metrics(ABC):
 
     @abstractmethod
     def _within(self, place: int, inside: Flags) -> float:
-        """Return the quality if only answers inside the budget count.
+        """Return the quality if answers outside the budget count as missing.
 
         `inside` (N,) is True for each answer inside the budget.
         """
@@ -95,7 +95,7 @@ class Metrics(ABC):
     def beside(self, place: int, amounts: Sequence[float]) -> BaselineResult:
         """Return the metrics of a predictor that knows no budget.
 
-        For each of `amounts`, the answers that came inside this budget are counted.
+        They include, for each budget in `amounts`, the share of answers inside it.
         """
         replies = self._replies(place)
         mean_cost: float | UnsetType | None = UNSET
@@ -134,7 +134,7 @@ class Metrics(ABC):
         return [one.replies[place] for one in self._trials]
 
     def _inside(self, replies: Sequence[Reply], amount: float) -> Flags:
-        """Return a mask (N,): True for each answer that came inside a budget."""
+        """Return a mask (N,): True for each answer inside the budget `amount`."""
         if not self._counts_time:
             return np.array([_costs_at_most(one, amount) for one in replies])
         took_ms = [one.took_s * 1e3 for one in replies]
@@ -142,9 +142,9 @@ class Metrics(ABC):
         return np.array([one.answer is not None and t <= amount for one, t in times])
 
     def _standard_error(self, values: Flags | Floats) -> float | None:
-        """Estimate the standard error of the mean of `values`.
+        """Return the standard error of the mean of `values` (N,), one for each trial.
 
-        Repeated answers to an item count as one.
+        Values of the same item are averaged first. None for a single item.
         """
         positions = np.array([one.position for one in self._trials])
         asked = np.bincount(positions)
@@ -154,7 +154,7 @@ class Metrics(ABC):
         return float(means.std(ddof=1) / np.sqrt(len(means)))
 
     def _measured(self, measure: Measure) -> dict[str, float | None]:
-        """Return the quality, and its standard error by the delete-a-group jackknife.
+        """Return the quality and its standard error, by the delete-a-group jackknife.
 
         With g groups, the variance is (g - 1) / g times the sum of squared deviations
         of the g qualities from their mean (Wu, Annals of Statistics, 1986).
@@ -177,9 +177,9 @@ class Metrics(ABC):
 class ClassMetrics(Metrics):
     """Computes metrics of answers that are classes.
 
-    `labels` are the index's classes; `measure` names its measure of quality. `costs`
-    (K, K), given only for the measure "cost", has the cost of answering class j for an
-    item of class i.
+    `labels` are the index's classes; `measure` names its measure of quality. For the
+    measure "cost", `costs` (K, K) has at [i, j] the cost of the answer j to an item of
+    class i.
     """
 
     within = "right_inside"
@@ -201,9 +201,9 @@ class ClassMetrics(Metrics):
         self._measure = measure
 
     def confusion(self, place: int, amount: float) -> Confusion:
-        """Count, for items of each class, how often each class was answered.
+        """Return how often each class was answered, for the items of each class.
 
-        `amount` is the budget that the result names.
+        `amount` is the predictor's budget.
         """
         answered = self._answered(place)
         names: list[str | None] = [*self._codes, None]
@@ -252,9 +252,10 @@ class ClassMetrics(Metrics):
     def _quality(
         self, answered: Codes, scores: Floats | None, weights: Floats
     ) -> float | None:
-        """Return the quality by the index's measure, which is not accuracy.
+        """Return the quality by a measure other than accuracy.
 
-        None if scores are missing.
+        None if the measure needs scores and some are missing. `weights` (N,) are those
+        of the trials.
         """
         if self._costs is not None:
             return self._saved(self._costs, answered, weights)
@@ -269,8 +270,8 @@ class ClassMetrics(Metrics):
     def _saved(self, costs: Floats, answered: Codes, weights: Floats) -> float:
         """Return 1 - mean cost / largest cost.
 
-        A missing answer has the largest cost, and so has any answer with a class, or to
-        an item of a class, that the index does not know.
+        The largest cost counts for a missing answer, and if the index does not know the
+        answer's class or the item's class.
         """
         known = self._known
         whole = np.full((len(self._codes) + 1,) * 2, costs.max())
@@ -291,7 +292,7 @@ class ClassMetrics(Metrics):
         return np.array(numbers, np.int64)
 
     def _answered(self, place: int) -> Codes:
-        """Return the code of each answer (N,); missing answers have their own code."""
+        """Return a code (N,) of each answer's class; missing answers have one, too."""
         replies = self._replies(place)
         told = [str(one.answer.label) for one in replies if one.answer is not None]
         found = np.full(len(replies), -1)
@@ -362,28 +363,19 @@ class NumericMetrics(Metrics):
         }
 
     def _within(self, place: int, inside: Flags) -> float:
-        """Return the quality if the prior's number replaces late answers.
-
-        A late answer is one that is not `inside` the budget.
-        """
+        """Return the quality if the prior's number replaces answers not `inside`."""
         given = np.where(inside, self._given(self._replies(place)), self._prior)
         return self._measure(self._labels, given)
 
     def _given(self, replies: Sequence[Reply]) -> Floats:
-        """Return the numbers answered (N,).
-
-        The prior's number replaces a missing answer.
-        """
+        """Return the answers' numbers (N,); the prior's number for a missing answer."""
         values = [None if one.answer is None else one.answer.value for one in replies]
         return np.array(
             [value if isinstance(value, float) else self._prior for value in values]
         )
 
     def _covered(self, replies: Sequence[Reply]) -> float | None:
-        """Return the share of labels inside the intervals of their answers.
-
-        None without intervals.
-        """
+        """Return the share of labels inside their intervals; None without intervals."""
         lies = []
         for one, label in zip(replies, self._labels.tolist(), strict=True):
             interval = None if one.answer is None else one.answer.interval

@@ -1,4 +1,4 @@
-"""The predictors to compare: an index within budgets, baselines, and own models."""
+"""The predictors to compare: an index within budgets, baselines, and users' models."""
 
 import runpy
 import sys
@@ -26,7 +26,7 @@ from .labelled_items import LabelledItem, class_name
 
 
 class PlainAnswer(NamedTuple):
-    """An answer of a baseline or an own model: a class with scores, or a number.
+    """The answer of a baseline or a user's model: a class with scores, or a number.
 
     A number can have an interval. `cost` is in the index's unit; None if that unit is
     seconds.
@@ -48,10 +48,7 @@ class Predictor(Protocol):
 
     @property
     def features(self) -> tuple[str, ...] | None:
-        """The names of the features computed for every item.
-
-        None if they differ or are unknown.
-        """
+        """Names of the features computed for every item; None if they differ."""
 
     def answer(self, item: LabelledItem) -> Answer | PlainAnswer:
         """Predict one item. Raise PolydomError if that fails."""
@@ -123,10 +120,7 @@ class FixedPlan:
 
 
 class Prior:
-    """A predictor with the same answer to every item.
-
-    The answer is the most frequent class, or the mean.
-    """
+    """A predictor that always answers the most frequent class, or the labels' mean."""
 
     name = "prior"
     features = ()
@@ -139,7 +133,7 @@ class Prior:
         self.said = _say(package, row, np.empty(0, np.float32), cost)
 
     def answer(self, item: LabelledItem) -> PlainAnswer:
-        """Return the same answer for every item."""
+        """Return the prior's answer, whatever the item is."""
         return self.said
 
 
@@ -148,7 +142,7 @@ def _say(
 ) -> PlainAnswer:
     """Return the answer of the complete model in a row of the index.
 
-    `columns` are the values of the row's features.
+    `columns` is the feature row of the item.
     """
     model = package.models[row]
     code, scores = model.answer(columns)
@@ -162,11 +156,11 @@ def _say(
 def fixed_plans(
     translator: Translator, items: list[LabelledItem]
 ) -> Iterator[FixedPlan]:
-    """Yield the cheapest plan with features, and the largest plan.
+    """Yield predictors of the cheapest plan with features, and of the costliest plan.
 
-    These are the ends of the skyline at the median item's size. If both are the same
-    plan, only one is yielded; if no plan has features, none. Plans whose features need
-    columns that no item has are left out.
+    Both are on the skyline at the median item's size. If they are the same plan, yield
+    one predictor; if no plan has features, none. Plans whose features need columns that
+    no item has are left out.
     """
     planner = translator.planner
     sizes = sorted((item.size for item in items), key=np.prod)
@@ -197,9 +191,9 @@ class OwnModel:
     """A predictor: a fitted estimator from a Python file of the user.
 
     `target` is `FILE.py:FUNCTION`. The function takes no argument, and returns an
-    estimator with a method `predict`. This method takes a list of items, here of one,
-    and returns as many classes, or numbers if `numeric`. An item is an image's bytes, a
-    text, or a dict of a record's columns.
+    estimator with a method `predict`. This method is called with a list of one item,
+    and returns a list of one class, or number if `numeric`. An item is an image's
+    bytes, a text, or a dict of a record's columns.
     """
 
     features = None
@@ -235,9 +229,9 @@ class OwnModel:
 
 
 def split_target(target: str) -> tuple[Path, str]:
-    """Return the path and the function of a target `FILE.py:FUNCTION`.
+    """Return the path and the function's name in a target `FILE.py:FUNCTION`.
 
-    BadInput if the target has another form, or the file is missing.
+    Raises BadInput if the target has another form, or the file is missing.
     """
     place, _, name = target.rpartition(":")
     file = Path(place)

@@ -9,7 +9,7 @@ from ..schema.facts import Task
 class Result(msgspec.Struct, kw_only=True):
     """One predictor's metrics on all items.
 
-    Fields that are only for the other kind of answers are unset.
+    If answers are classes, fields for numbers are unset, and the other way round.
     """
 
     name: str
@@ -90,8 +90,8 @@ class BudgetResult(Result, kw_only=True):
 class BaselineResult(Result, kw_only=True):
     """The metrics of a predictor that knows no budget.
 
-    `inside` and similar fields tell, for each budget, how the predictor would do if
-    only answers inside this budget counted.
+    `inside`, `right_inside` and `quality_inside` have an entry for each budget of the
+    run: the metric if answers outside this budget count as missing.
     """
 
     # Features computed for every item; None if they differ or are unknown
@@ -106,10 +106,10 @@ class BaselineResult(Result, kw_only=True):
 
 
 class Pair(msgspec.Struct):
-    """The items of one class that got the same wrong answer, or no answer.
+    """How many items of the class `label` got the same wrong answer, or no answer.
 
-    `share` is their number divided by the number of items of this class. `answer` is
-    None for items without an answer.
+    `share` is `count` divided by the number of items of this class. `answer` is None
+    for items without an answer.
     """
 
     label: str
@@ -119,7 +119,7 @@ class Pair(msgspec.Struct):
 
 
 class Confusion(msgspec.Struct):
-    """How often each class was answered for items of each class, within one budget."""
+    """How often each class was answered within a budget, for items of each class."""
 
     amount: float
     labels: list[str]  # Classes of the items, one per row of the matrix

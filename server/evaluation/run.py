@@ -37,7 +37,7 @@ SHOWN = 5  # number of names in a remark
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server that answers in place of this process, and its model's name."""
+    """A server that answers in place of this process, and the name of a model there."""
 
     url: str
     model: str | None = None
@@ -46,7 +46,7 @@ class Server:
 
 @dataclass
 class EvaluationRun:
-    """One comparison of predictors; fields are options of `polydom evaluate`.
+    """One comparison of predictors; the fields are options of `polydom evaluate`.
 
     Use the run in a `with` statement, which closes the connection to a server. The
     budgets `amounts` ascend; they are in milliseconds, or in the index's unit.
@@ -128,17 +128,17 @@ class EvaluationRun:
         ]
 
     def _served(self) -> list[Predictor]:
-        """Connect to the server. Return one predictor for each budget."""
+        """Connect to the server, and return one predictor for each budget."""
         assert self.server is not None
         self._client = Client(self.server.url, token=self.server.token)
         self._client.wait_ready(READY_S)
         return [ServedIndex(self._client, terms) for terms in self._terms()]
 
     def carry_out(self) -> None:
-        """Run the comparison. If it is interrupted, the finished trials remain.
+        """Run the comparison. After an interruption, it has the finished trials.
 
         Numeric libraries use one thread, as in a server: more threads are no faster for
-        one item, and go on spinning while the next predictor is timed.
+        one item, and would still spin while the next predictor is timed.
         """
         if self.against:
             time.sleep(SPIN_S)
@@ -150,9 +150,9 @@ class EvaluationRun:
                 self.comparison.run(on_progress)
 
     def results(self, chosen: float) -> Evaluation:
-        """Return the results of all finished trials.
+        """Return the results of all finished trials; raise BadInput if there are none.
 
-        The confusion is that of the budget `chosen`.
+        The confusion is computed for the budget `chosen`, one of `amounts`.
         """
         comparison, amounts = self.comparison, self.amounts
         if not comparison.trials:
@@ -215,10 +215,10 @@ class EvaluationRun:
         return remarks
 
     def remarks_on(self, found: Evaluation) -> list[str]:
-        """Return remarks on results: reduced budgets, errors, a replaced index.
+        """Return remarks on results.
 
-        The last remark is made if the server answered with another version of the index
-        than the version in the index's file.
+        They are about budgets that the server reduced, a server with another version of
+        the index than the file, and errors.
         """
         remarks = []
         for own in found.budgets:
