@@ -155,9 +155,9 @@ def d2_absolute(
 
 
 def _explained(own: Floats, given: Floats, rest: float, all_: float) -> float:
-    """Compute 1 - rest / all_.
+    """Return 1 - rest / all_, the share of the deviation that is explained.
 
-    If `all_` is 0, the result is 1 if all values equal the labels, else 0.
+    If `all_` is 0, return 1 if all values equal the labels, else 0.
     """
     if not all_ > 0:
         return float((own == given).all())
@@ -206,7 +206,7 @@ def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float |
 def _hits(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Return three weights per class: of right choices, of labels, and of choices."""
+    """Return the weight of each class as right choice, as label, and as choice."""
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
     count = int(max(own.max(), chosen.max())) + 1

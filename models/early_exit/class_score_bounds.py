@@ -1,4 +1,4 @@
-"""Bounds on the class scores of rows that stopped before all base models were used."""
+"""Bounds on the class scores that rows which stopped early could still have reached."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ EPSILON = float(np.finfo(np.float64).eps)
 def bound_sums(
     terms: BaseModels, order: NDArray[np.int64]
 ) -> tuple[Floats, Floats] | None:
-    """Bound the amounts that the base models after each position add to the sums.
+    """Bound the sum of the scores of the base models after each position of `order`.
 
-    Return (least, most), (T, R) each, for base models in `order`; both include rounding
-    in any order of adding. None if the base scores have no bounds.
+    Returns (least, most), each (T, R) for R sums, with room for rounding errors.
+    Returns None if base scores have no bounds, as those of linear terms.
     """
     try:
         least, most = terms.bounds()
@@ -42,10 +42,10 @@ def bound_sums(
 
 
 def rounding_of(classifier: Classifier) -> Floats:
-    """Return three numbers (width, least, largest) that correct bounds of scores.
+    """Return (width, least, largest), by which score bounds allow for rounding errors.
 
-    Because of rounding, a lower bound is reduced and an upper bound raised by `width`.
-    Then both are clipped to [least, largest].
+    Lower bounds are reduced by `width`, upper bounds are raised by `width`. Both are
+    then clipped to [least, largest].
     """
     head, scorer = classifier.head, classifier.scorer
     of_links = (len(head.classes) + 16) * EPSILON
@@ -57,10 +57,10 @@ def rounding_of(classifier: Classifier) -> Floats:
 
 
 def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | None:
-    """Return a function from a row's margin to its two class scores.
+    """Return a function that computes a row's two class scores from its margin.
 
-    The margin is the only raw score, or the difference of two. None if the class scores
-    do not follow from the margin alone.
+    The margin is the only raw score, or the second of two raw scores minus the first.
+    Returns None if the margin does not determine the class scores.
     """
     head, scorer, gain = classifier.head, classifier.scorer, classifier.head.gain
     if head.inputs == 1 and head.link != LOGISTIC:
@@ -84,8 +84,8 @@ def bound_by_difference(
 ) -> Callable[[int, float], Bounds] | None:
     """Return a function that bounds the two class scores of a row that stopped early.
 
-    Its arguments are the number of base models used and the sum so far. None if the
-    base models have no bounds, or the class scores do not follow from the sum.
+    The function takes the number of base models used and the sum so far, and returns
+    (least, largest) for each class. Returns None if there are no such bounds.
     """
     scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
     if scores is None or sums is None:
@@ -122,7 +122,7 @@ def _bound_logistic(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassBounds:
-    """Bounds on K > 2 class scores of rows that stop early; `of` computes them."""
+    """Computes bounds on the K > 2 class scores of rows that stopped early."""
 
     # `least` and `most`: (T, K): Bounds on what the base models after each position add
     # to the sums, from `bound_sums`
@@ -133,9 +133,9 @@ class ClassBounds:
     bound: Any  # Compiled `bound_scores`
 
     def of(self, used: int, totals: Floats) -> Bounds:
-        """Return (least, largest) for the score of each class.
+        """Return (least, largest) for the class score of each of K classes.
 
-        The row has used `used` >= 1 base models, and `totals` (K,) are its sums so far.
+        The row stopped after `used` >= 1 base models, with the sums `totals` (K,).
         """
         out, head = np.empty(2 * len(totals)), self.head
         sums = totals, self.least, self.most
@@ -147,7 +147,7 @@ class ClassBounds:
 def bound_by_class(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> ClassBounds | None:
-    """Make a `ClassBounds` for K > 2 classes; None if base models have no bounds."""
+    """Make `ClassBounds` for base models in `order`; None if these have no bounds."""
     sums = bound_sums(terms, order)
     if sums is None:
         return None

@@ -48,8 +48,8 @@ def compile(source: Any) -> Any:
     Raises
     ------
     BadModel
-        If the model has no compiled form, is not fitted, or answers a dozen random
-        rows differently than its compiled form.
+        If the model has no compiled form or is not fitted, or if the model and its
+        compiled form disagree on one of a dozen random rows.
     OSError
         If the file cannot be read.
 
@@ -68,6 +68,7 @@ def compile(source: Any) -> Any:
                 f"{type(source).__name__} has no best_estimator_: fit it, with refit"
             )
         return compile(source.best_estimator_)
+    # Otherwise the text of a model would be reported as a missing file.
     if isinstance(source, str) and "\n" in source:
         raise BadModel("a model's text came; the path of its file is needed")
     if isinstance(source, str | Path):

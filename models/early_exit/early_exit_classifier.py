@@ -25,19 +25,19 @@ from .ensemble import Ensemble
 TINY = np.nextafter(0.0, 1.0)  # least sum for which the second class is chosen
 
 
-def _gives_probabilities(made: Any) -> bool:
-    """Return True if the model gives probabilities; Boosters and files always do."""
-    given = made.estimator
+def _gives_probabilities(classifier: Any) -> bool:
+    """Return True if a classifier's estimator has probabilities; Boosters always do."""
+    given = classifier.estimator
     return hasattr(given, "predict_proba") or not hasattr(given, "fit")
 
 
 class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that evaluates a fitted ensemble only in part for most rows.
 
-    For each row, base models are added until the decision is sure enough. The
-    classifier takes a fitted ensemble and is fitted on held-out rows, as scikit-learn's
-    TunedThresholdClassifierCV with cv="prefit" is. Labels are not needed, and rows have
-    no weights. `clone` keeps the fitted ensemble. For more control see `compile` and
+    For each row, base models are added until the decision is sure enough. As with
+    scikit-learn's TunedThresholdClassifierCV(cv="prefit"), the ensemble is already
+    fitted, and `fit` gets held-out rows. Labels are not needed, and rows have no
+    weights. `clone` keeps the fitted ensemble. For more control see `compile` and
     `Ensemble.fit_early_exit`.
 
     Parameters
@@ -48,11 +48,11 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         end, a FrozenEstimator of either, a Booster, or the path of a model file.
     alpha
         Share of decisions that may differ from the whole ensemble's, in [0, 1): on the
-        fitted rows, or with `confidence` on fresh rows.
+        rows passed to `fit`, or with `confidence` on fresh rows.
     confidence
         Confidence in (0, 1) with which `alpha` holds on fresh rows. Half of the rows
-        then only calibrate this promise, which `schedule_.promise` states. With
-        None nothing is promised about fresh rows.
+        are then set aside to prove this promise, which `schedule_.promise` states.
+        If None, nothing is promised about fresh rows.
     feature_costs
         (d,) cost of each column, >= 0; None for no costs.
     random_state
@@ -63,11 +63,11 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     classes_ : (K,)
         Labels, ascending.
     n_features_in_ : int
-        Number of columns of the fitted rows.
+        Number of columns in `fit`.
     ensemble_ : Ensemble
         Compiled classifier.
     exits_ : EarlyExit or MarginExit
-        Evaluator, for single rows and for the number of base models used.
+        Evaluator that stops early; it also reports how many base models were used.
     schedule_ : Schedule or MarginSchedule
         Schedule that the evaluator follows.
 
@@ -116,8 +116,8 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             Not used.
         groups
             (N,) number or name of each row's group, if some rows belong together,
-            such as the rows of one patient. The division and the promise respect
-            groups.
+            such as the rows of one patient. Each group is in one of the halves, and
+            the promise does not take its rows for independent.
 
         Raises
         ------
@@ -155,9 +155,9 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self
 
     def _half(self, groups: NDArray[Any]) -> NDArray[np.bool_]:
-        """Draw half of the groups; return a mask (N,), True for the rows in them.
+        """Draw half of the groups at random; return a mask (N,) of the rows in them.
 
-        `groups` (N,) has the number of each row's group, from 0.
+        `groups` (N,) are the numbers of the rows' groups, from 0.
         """
         count = groups.max() + 1
         drawn = check_random_state(self.random_state).permutation(count)
@@ -177,9 +177,10 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the sums over all base models: (N,) for two classes, else (N, K).
 
-        Rows do not stop early here. If `predict` gives a row another class than the
-        whole ensemble does, the sums of the two classes (for two classes the sign) are
-        swapped, so that they agree with `predict`.
+        Rows do not stop early here. If `predict` chooses another class for a row than
+        the whole ensemble does, the sums of these two classes are swapped (for two
+        classes: the sign is changed), so that the largest sum is that of the class from
+        `predict`.
         """
         check_is_fitted(self)
         X = self._taken(X, reset=False)
@@ -191,11 +192,11 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probabilities (N, K) by all base models.
+        """Return the class probabilities (N, K), computed from all base models.
 
-        This method exists if the estimator's own does. Rows do not stop early here. If
-        `predict` gives a row another class than the whole ensemble does, the
-        probabilities of the two classes are swapped.
+        This method exists if the estimator's own does. If `predict` chooses another
+        class for a row than the whole ensemble does, the probabilities of these two
+        classes are swapped.
         """
         check_is_fitted(self)
         X = self._taken(X, reset=False)
@@ -227,7 +228,10 @@ def _compiled(source: Any) -> Ensemble:
 
 
 def _swapped(scores: Floats, chosen: Codes) -> Floats:
-    """Swap each row's largest score with the chosen class's, so that argmax agrees."""
+    """Swap each row's largest score with the score of its chosen class, in place.
+
+    Argmax then returns the chosen class, also in ties.
+    """
     rows, best = np.arange(len(scores)), scores.argmax(axis=1)
     largest = scores[rows, best]
     scores[rows, best] = scores[rows, chosen]

@@ -33,7 +33,7 @@ NO_WIDTH = 2**62  # wider than any row: no row is passed to a kernel that is mis
 
 
 class EarlyAnswer(NamedTuple):
-    """The answer for one row: class, number of base models used, scores or bounds."""
+    """One row's class, the number of base models used, class scores or their bounds."""
 
     code: int  # Position of the chosen class
     used: int  # Base models evaluated, 1 to T
@@ -67,7 +67,7 @@ class _Evaluator:
 
     @property
     def size(self) -> int:
-        """T, the number of base models."""
+        """The number T of base models."""
         return self.terms.size
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -82,7 +82,7 @@ class _Evaluator:
         return self.classifier.classes[self.choices(X)[0]]
 
     def choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
-        """Return the chosen classes' positions (N,), and base models used (N,)."""
+        """Return the positions (N,) of rows' classes, and base models used (N,)."""
         return self._choices(self.classifier.rows(X))
 
     def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
@@ -99,10 +99,11 @@ class _Evaluator:
         return chosen, codes >> 2
 
     def _follow(self, X: Rows) -> tuple[Floats, Codes]:
-        """Return the sums (N, R) at which rows stopped, and their codes (N,).
+        """Return the sums (N, R) with which rows stopped, and codes (N,).
 
-        Without a kernel, a row that did not stop early or has infinite sums gets NaN
-        sums and the answer UNDECIDED.
+        A code is 4 * (number of base models used) + the answer. If no kernel fits the
+        rows, a row that did not stop early or has infinite sums gets NaN sums and the
+        answer UNDECIDED.
         """
         packed = self.packed
         if packed is not None and X.dtype == np.float32 and X.shape[1] >= packed.width:
@@ -117,24 +118,24 @@ class _Evaluator:
         return totals, codes
 
     def _chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """Return the classes (N,).
+        """Return the class (N,) of each row, from the results of `_follow`.
 
-        A row without an early exit that nearly ties gets a provisional class; the
-        caller computes it again exactly.
+        A row that did not stop early may nearly tie; its class is provisional, and the
+        caller computes it again.
         """
         return self.stops.chosen(totals, codes)
 
     def _exact(self, X: Rows) -> Codes:
-        """Return classes (N,) by all base models, added in the library's order."""
+        """Return classes (N,) from all base models, added in the library's order."""
         return self.classifier.head.choose(self.classifier.scorer.raw(X))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class EarlyExit(_Evaluator):
-    """An ensemble for two classes that stops evaluating a row when a schedule says so.
+    """An ensemble for two classes that stops evaluating rows when a schedule says so.
 
-    A row that does not stop early gets the class of the original's `predict`. If the
-    schedule has another threshold than the ensemble, such a row gets the class of
+    A row that does not stop early gets the class that the original model predicts. If
+    the schedule has another threshold than the ensemble, such a row gets the class of
     `Schedule.evaluate`. Immutable; safe to share between threads.
     """
 
@@ -205,7 +206,7 @@ class EarlyExit(_Evaluator):
         return make_answer((answer, used, self.classifier.answer(row)[1], None))
 
     def _follow_one(self, row: Rows) -> tuple[int, float]:
-        """Return the code and the sum of one row, computed without a kernel."""
+        """Return one row's code and sum, as `_follow` does."""
         (total,), (code,) = self._follow(row[None])
         if code & 3 == UNDECIDED and self.stops.clear(total[None])[0]:
             code += int(total[0] > self.stops.threshold) - UNDECIDED
@@ -223,7 +224,7 @@ class EarlyExit(_Evaluator):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class MarginExit(_Evaluator):
-    """An ensemble for K > 2 classes that stops each row when its schedule says so.
+    """An ensemble for K > 2 classes that stops evaluating rows when a schedule says so.
 
     Immutable; safe to share between threads.
     """

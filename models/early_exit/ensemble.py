@@ -25,10 +25,10 @@ OF_TERMS = ("order", "costs", "feature_costs", "uses")
 class Ensemble:
     """A compiled classifier as the sum of its T base models.
 
-    A base model is a tree, a lattice, or one term of a linear model. In boosting for
-    K > 2 classes a base model is a round, with one tree for each class. Two classes are
-    decided by the sum of the base scores and the bias, more classes by the largest of
-    K sums.
+    A base model is a tree, a lattice, or one term of a linear model. In boosting for K
+    > 2 classes a base model is a round, with one tree for each class. Between two
+    classes, the sum of the bias and the base scores decides; among more classes, the
+    largest of K such sums.
     """
 
     classifier: Classifier
@@ -42,7 +42,7 @@ class Ensemble:
 
     @property
     def size(self) -> int:
-        """T, the number of base models."""
+        """The number T of base models."""
         return self.terms.size
 
     @property
@@ -58,7 +58,7 @@ class Ensemble:
 
     @property
     def bias(self) -> NDArray[np.float64]:
-        """Sums (K,) before the first base model, for K > 2 classes."""
+        """Sums (K,) before the first base model; BadInput unless K > 2."""
         if self.binary:
             raise BadInput("an ensemble for two classes has a threshold, no bias")
         return self.terms.base_bias()
@@ -72,7 +72,7 @@ class Ensemble:
     def threshold(self) -> float:
         """Sum of base scores above which the second of two classes is chosen.
 
-        If a sum equals the threshold, the original library's rule decides.
+        A sum equal to the threshold is decided as in the original library.
         """
         self._check_binary()
         return -float(self.terms.base_bias()[0])
@@ -80,8 +80,8 @@ class Ensemble:
     def base_scores(self, X: Rows) -> NDArray[np.float64]:
         """Return the scores that base models add to the sums, for rows X (N, width).
 
-        The scores are (N, T) for two classes (a forest's tree adds the difference of
-        its two class shares), and (N, T, K) for more classes.
+        The scores are (N, T) for two classes, and (N, T, K) for more classes. With two
+        classes, a tree of a forest adds the difference of its two class shares.
         """
         return self._base_scores(self.rows(X))
 
@@ -90,9 +90,10 @@ class Ensemble:
         return scores[:, :, 0] if self.binary else scores
 
     def rows(self, X: Any) -> Rows:
-        """Convert a table or data frame to rows (N, width), with categories as codes.
+        """Convert an array or data frame to rows (N, width); categories become codes.
 
-        BadInput if X is not a table of numbers, or a data frame with other columns.
+        BadInput if X is not a table of numbers, or is a data frame with other columns
+        than the model was fitted on.
         """
         return self.classifier.rows(X)
 
@@ -108,16 +109,16 @@ class Ensemble:
     def uses(self, width: int) -> NDArray[np.bool_]:
         """Return a mask (T, width): True for the columns that each base model reads.
 
-        The mask can be the argument `uses` of `fit_schedule`, with columns as features.
+        If each column is a feature, this is the argument `uses` of `fit_schedule`.
         """
         return self.terms.columns_used(width)
 
     def decision_function(self, X: Rows) -> NDArray[np.float64]:
         """Return the sum over all base models: (N,) for two classes, else (N, K).
 
-        The sums equal the original's `decision_function` to the bit, if the original
-        has one and adds in float64. For a forest of two classes they are differences of
-        its probabilities.
+        The sums equal the original model's `decision_function` to the bit, if it has
+        one that adds in float64. For a forest of two classes, a sum is the probability
+        of the second class minus that of the first.
         """
         raw = self.classifier.scorer.raw(self.rows(X))
         if raw.shape[1] == 2 and self.binary:
@@ -127,7 +128,7 @@ class Ensemble:
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:
         """Return class scores (N, K), equal to the original's `predict_proba`.
 
-        If the original has no `predict_proba`, class scores follow its
+        If the original has no `predict_proba`, class scores are computed from its
         `decision_function`.
         """
         return self.classifier.predict_scores(X)
@@ -153,8 +154,8 @@ class Ensemble:
         included. Use rows that the ensemble was not trained on, as it is too sure of
         its training rows; without such rows, see `swap_columns`.
 
-        Trees of a forest keep their order, as none is better than another. The schedule
-        is fitted on copies of the rows, with the trees in random orders.
+        Trees of a forest keep their order, as they are equally good. The schedule is
+        fitted on copies of the rows, in which the trees have random orders.
 
         If base scores would take more than `fitting_rows.MOST_BYTES`, a random sample
         of the rows is used. Linear terms are put into blocks, unless their order or
@@ -171,8 +172,8 @@ class Ensemble:
             Confidence in (0, 1) with which `alpha` holds on fresh rows; the evaluator's
             `schedule.promise` states it.
         calibration, groups
-            (M, width) rows that only calibrate the promise, needed with `confidence`;
-            (M,) groups of the calibration rows, as for `fit_schedule`.
+            (M, width) rows that serve only to prove the promise, needed with
+            `confidence`; (M,) their groups, as for `fit_schedule`.
         feature_costs
             (width,) cost of each column, >= 0. The first base model that reads a column
             pays for it.
@@ -230,8 +231,9 @@ class Ensemble:
     ) -> Schedule | MarginSchedule:
         """Fit a schedule that keeps the given order, on copies of the rows.
 
-        In the copies the base models of each row have random orders. The fit is
-        repeated with a smaller share while more than `alpha` of the decisions change.
+        In the copies, the base models of each row have random orders. While the
+        schedule changes more than the share `alpha` of the decisions, the fit is
+        repeated with half the share.
         """
         decisions = options["decisions"]
         many, of_many = shuffle_scores(scores, decisions, options.get("seed", 0))
@@ -287,14 +289,14 @@ class Ensemble:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassSums:
-    """Base models for K > 2 classes, of `group` terms each, such as a round's trees."""
+    """Base models for K > 2 classes, each of `group` terms, such as a round's trees."""
 
     terms: BaseModels
     group: int
 
     @property
     def size(self) -> int:
-        """T, the number of base models."""
+        """The number T of base models."""
         return self.terms.size // self.group
 
     @property

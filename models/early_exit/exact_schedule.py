@@ -17,11 +17,11 @@ Floats = NDArray[np.float64]
 def exact_schedule(ensemble: Ensemble) -> Schedule | MarginSchedule:
     """Make a schedule that stops a row once no further base model can change its class.
 
-    Two classes: the remaining base models cannot carry the sum over the threshold. More
-    classes: the remaining base models cannot raise any class above the leading class.
-    The schedule needs no rows to fit on, and changes no answer on any row. Rows use
-    many more base models than with a schedule of `fit_schedule` that may change a few
-    answers in a thousand.
+    With two classes, a row stops if the remaining base models cannot move its sum past
+    the threshold. With more classes, it stops if they cannot raise another class above
+    the leading class. The schedule needs no rows to fit on, and changes no answer. Rows
+    use many more base models than with a schedule of `fit_schedule` that may change a
+    few answers in a thousand.
 
     Raises
     ------
@@ -54,7 +54,10 @@ def _exact_margins(ensemble: Ensemble) -> MarginSchedule:
 
 
 def _widest(least: Floats, most: Floats) -> Floats:
-    """Return the most (T,) that one class can gain on another, by bounds (T, K)."""
+    """Return the largest gain (T,) of one class over another.
+
+    `least` and `most` (T, K) are the bounds on what each class can gain.
+    """
     gains = most[:, :, None] - least[:, None, :]
     classes = np.arange(least.shape[1])
     gains[:, classes, classes] = -np.inf

@@ -38,13 +38,13 @@ class Blocks:
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Position (B,) in `order` of each block's first base model."""
+        """Position (B,) in `order` of the first base model of each block."""
         return np.cumsum(self.sizes) - self.sizes
 
     def sums(self, scores: Floats) -> Floats:
-        """Return the sums (N, B) or (N, B, K) of scores in each block.
+        """Return the sum of the scores in each block: (N, B) or (N, B, K).
 
-        `scores` (N, T) or (N, T, K) are the scores of the base models.
+        `scores` (N, T) or (N, T, K) are the scores of single base models.
         """
         sums: Floats = np.add.reduceat(scores[:, self.order], self.starts, axis=1)
         return sums
@@ -66,10 +66,7 @@ class Blocks:
 
 
 def make_blocks(spread: Floats) -> Blocks:
-    """Divide base models into blocks.
-
-    The first blocks get the base models with the largest `spread` (T,).
-    """
+    """Divide T base models into blocks, in descending order of `spread` (T,)."""
     count = min(MOST_BLOCKS, int(np.ceil(np.sqrt(len(spread)))))
     widest = np.argsort(-spread, kind="stable")
     parts = [np.sort(part) for part in np.array_split(widest, count)]
@@ -78,7 +75,7 @@ def make_blocks(spread: Floats) -> Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitScores:
-    """A function from rows to base scores, called on few rows at a time."""
+    """Computes the base scores of rows, of few rows at a time to save memory."""
 
     # Function from rows (N, width) to scores (N, T) for two classes, (N, T, K) for more
     base_scores: Callable[[Rows], Floats]
@@ -87,9 +84,9 @@ class FitScores:
     blocks: Blocks | None = None
 
     def in_blocks(self, X: Rows) -> "FitScores":
-        """Return a `FitScores` that gives the scores of blocks of base models.
+        """Return a `FitScores` that computes one score for each block of base models.
 
-        Base models whose scores vary most on rows X come into the first blocks.
+        The first blocks get the base models whose scores vary most on rows X.
         """
         rows = X[:: max(1, len(X) // SAMPLE)]
         total = square = np.zeros(())
@@ -107,18 +104,18 @@ class FitScores:
     def parts(self, X: Rows) -> Iterator[Rows]:
         """Yield X in parts of consecutive rows.
 
-        The scores of a part take at most `PART_BYTES`, but a part has at least one row.
+        A part has at least one row; otherwise its scores take at most `PART_BYTES`.
         """
         step = max(1, PART_BYTES // self.row_bytes)
         return (X[first : first + step] for first in range(0, len(X), step))
 
     def scores(self, X: Rows) -> Floats:
-        """Compute the scores of X at once: (N, T[, K]), or (N, B[, K]) of blocks."""
+        """Compute the scores of X at once: (N, T[, K]), or (N, B[, K]) for B blocks."""
         scores = self.base_scores(X)
         return scores if self.blocks is None else self.blocks.sums(scores)
 
     def of(self, X: Rows) -> Floats:
-        """Compute the scores of all rows X, a few rows at a time."""
+        """Compute the scores of all rows X, of few rows at a time."""
         out = np.empty((len(X), *self.scores(X[:1]).shape[1:]))
         first = 0
         for part in self.parts(X):
@@ -127,10 +124,9 @@ class FitScores:
         return out
 
     def draw(self, X: Rows, seed: int) -> Rows:
-        """Return a random sample of rows X, in their order.
+        """Return as many random rows of X as have scores within `MOST_BYTES`.
 
-        The scores of the sample take at most `MOST_BYTES`. All rows are returned if
-        their scores fit.
+        The rows keep their order; if all fit, X is returned.
         """
         most = MOST_BYTES // max(1, self.scores(X[:1]).nbytes)
         if len(X) <= most:
@@ -139,9 +135,9 @@ class FitScores:
         return X[np.sort(drawn)]
 
     def fresh(self, X: Rows, decisions: NDArray[Any]) -> FreshRows:
-        """Return rows X and their decisions (N,) as calibration rows.
+        """Return calibration rows: the scores and `decisions` (N,) of rows X.
 
-        Scores are computed while a caller reads them, a few rows at a time.
+        Scores are computed when they are read, for few rows at a time.
         """
 
         def read() -> Iterator[tuple[Floats, NDArray[Any]]]:
@@ -158,10 +154,11 @@ def shuffle_scores(
 ) -> tuple[Floats, NDArray[Any]]:
     """Return copies of scores, with each row's base models in random order.
 
-    Scores are (N, T) or (N, T, K); the decisions (N,) are repeated, too. If base models
-    are exchangeable, as the trees of a forest are, any order is equally likely.
-    Thresholds fitted to a single order depend on this order by chance (Kalman and
-    Moscovich, Optimal Sequential Testing, 2026). The first copy has the given order.
+    `scores` are (N, T) or (N, T, K); only the first copy keeps their order. The
+    decisions (N,) are repeated for each copy. Exchangeable base models, such as the
+    trees of a forest, could come in any order. Thresholds fitted to a single order
+    depend on this order by chance (Kalman and Moscovich, Optimal Sequential Testing,
+    2026).
     """
     most = min(MOST_SHUFFLED // len(scores), MOST_BYTES // scores.nbytes)
     copies = max(1, min(SHUFFLED, most))
@@ -179,8 +176,8 @@ def swap_columns(
     """Add copies of rows in which some columns come from other rows.
 
     An ensemble is surer of its training rows than of fresh rows, so a schedule fitted
-    on training rows stops too early. Copies with about `swaps` columns drawn from other
-    rows behave more like fresh rows.
+    on training rows stops too early. On copies with about `swaps` columns from other
+    rows, the ensemble is about as sure as on fresh rows.
 
     Parameters
     ----------

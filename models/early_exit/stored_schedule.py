@@ -28,9 +28,9 @@ class StoredSchedule(Stored):
         return BadModel(f"stored schedule: {reason}")
 
     def limits(self, name: str, count: int, never: float) -> Floats:
-        """Return the array `name` (count,).
+        """Return the limits `name` (count,) of a schedule.
 
-        BadModel unless each number is finite or equals `never`.
+        BadModel unless each limit is finite or equals `never`.
         """
         array: Floats = self.array(name, np.float64, (count,))
         wrong = ~np.isfinite(array) & (array != never)

@@ -24,7 +24,8 @@ NEAR = 1e-4
 def check_decisions(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
     """Raise BadModel if a compiled classifier and its original choose differently.
 
-    Both answer the same random rows.
+    Both choose classes for the same random rows; near ties are not compared. `columns`
+    (d,) are the positions of the original's columns in the full row.
     """
 
     def differ(X: Any, theirs: NDArray[Any]) -> Any:
@@ -40,7 +41,7 @@ def check_decisions(original: Any, model: Any, columns: NDArray[np.int32]) -> No
 def check_values(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
     """Raise BadModel if a compiled regressor and its original predict differently.
 
-    Both answer the same random rows.
+    Both predict the same random rows. `columns` are as in `check_decisions`.
     """
 
     def differ(X: Any, theirs: NDArray[Any]) -> Any:
@@ -82,10 +83,11 @@ def _compare(
 def _predicted(
     original: Any, fitted: FittedColumns | None, X: Floats, columns: NDArray[np.int32]
 ) -> tuple[Floats, Any, Any]:
-    """Let the original predict rows, in the first form that it accepts.
+    """Let the original model predict random rows, in the first form that it accepts.
 
-    Return the rows, the rows as the compiled model reads them, and the answers. The
-    answers are None if the original accepts no form.
+    The forms are data frames and arrays, also without missing and negative values.
+    Return (full rows, input of the compiled model, predictions of the original). The
+    predictions are None if the original accepts no form.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of missing names, ranges and the like

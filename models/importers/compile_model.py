@@ -31,9 +31,9 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     `columns` (d,) are the positions of the estimator's columns in the full row; by
     default the first d. Sums of a regressor's trees equal scikit-learn's and LightGBM's
     to the bit, and XGBoost's up to rounding in float32. Sums of linear terms may differ
-    in the last bits, as BLAS adds in another order. BadModel if the estimator is not
-    fitted or has no compiled form, or if the compiled model answers one of a dozen
-    random rows differently.
+    in the last bits, as BLAS adds in another order. Raises BadModel if the estimator is
+    not fitted or has no compiled form, or if the two disagree on one of a dozen random
+    rows.
     """
     transformers, last = _split(estimator)
     name = _find(last)
@@ -80,14 +80,17 @@ def _check_fitted(estimator: Any, attribute: str) -> None:
 
 
 def read_booster(booster: Any) -> Classifier | Regressor:
-    """Compile a Booster with all its rounds; class scores equal its `predict`."""
+    """Compile a Booster of LightGBM or XGBoost, with all its rounds.
+
+    The class scores equal the results of the Booster's `predict`.
+    """
     if find_class(booster, ["lightgbm.Booster"]):
         return read_lightgbm(lightgbm_text(booster))
     return read_xgboost(bytes(booster.save_raw("ubj")), to_best=False)
 
 
 def read_file(path: Path) -> Classifier | Regressor:
-    """Compile a booster's model file; the format is found from the file's content."""
+    """Compile a model file of LightGBM or XGBoost; its content tells its format."""
     data = path.read_bytes()
     if is_ubj(data):
         return read_xgboost(data)
@@ -125,9 +128,9 @@ OTHER_FILES = (
 
 
 def compilable(estimator: Any) -> str | None:
-    """Return the name of an estimator's class, or None for a Pipeline.
+    """Return the full name of an estimator's class, or None for a Pipeline.
 
-    BadModel if an estimator of this kind has no compiled form, fitted or not.
+    The estimator need not be fitted. BadModel if its class has no compiled form.
     """
     transformers, last = _split(estimator)
     for transformer in transformers:

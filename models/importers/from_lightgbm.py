@@ -57,10 +57,10 @@ def read_lightgbm(
 ) -> Classifier | Regressor:
     """Compile the text that LightGBM's `save_model` or `model_to_string` writes.
 
-    Raw scores equal LightGBM's to the bit. For a forest (`boosting=rf`) raw scores are
-    the means from which LightGBM computes probabilities; LightGBM's `raw_score` gives
-    sums. By default inputs are the first columns of the row and labels are 0 to K - 1.
-    BadModel if the model has no compiled form, or its objective is not in `objectives`.
+    Raw scores equal LightGBM's to the bit. The raw scores of a forest (`boosting=rf`)
+    are means over its trees, whereas LightGBM's `raw_score` returns sums. By default
+    inputs are the first columns of the row and labels are 0 to K - 1. BadModel if the
+    model has no compiled form, or its objective is not in `objectives`.
     """
     objective, options, K, trees = _read(text, preparation, objectives)
     if objective in REGRESSIONS:
@@ -81,7 +81,7 @@ def lightgbm_text(booster: Any) -> str:
 
 
 def _fitted(text: str) -> FittedColumns:
-    """Read the columns' names, and their categories at the end of the text."""
+    """Read the names and the categories of the columns from a model's text."""
     text = text.replace("\r\n", "\n")
     fields = _fields(text.partition("\nTree=")[0])
     names = tuple(fields.get("feature_names", "").split())
@@ -217,7 +217,7 @@ def _objective(fields: Fields, known: tuple[str, ...]) -> tuple[str, Fields]:
 
 
 def _tree(fields: Fields, width: int) -> Tree:
-    """Read one tree; its inner nodes come first, then its leaves."""
+    """Read one tree of a model; inner nodes come before leaves."""
     if fields.get("is_linear", "0") != "0":
         raise BadModel("LightGBM trees with linear leaves have no compiled form")
     leaves = _numbers(fields["leaf_value"])
@@ -253,9 +253,9 @@ def _numbers(text: str) -> NDArray[np.float64]:
 
 
 def _as_compared(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Move thresholds near 0 so that comparisons agree with LightGBM's.
+    """Move thresholds near 0, so that inputs go to the same child as in LightGBM.
 
-    Inputs within `ZERO_LIMIT` of 0 then go to the same child as 0.
+    LightGBM takes inputs within `ZERO_LIMIT` of 0 for 0.
     """
     below = np.nextafter(-ZERO_LIMIT, -np.inf)
     where_zero_goes = np.where(thresholds >= 0, ZERO_LIMIT, below)
@@ -263,7 +263,7 @@ def _as_compared(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _children(children: NDArray[np.float64], inner: int) -> NDArray[np.int64]:
-    """Return children as node numbers; LightGBM writes leaf k as -(k + 1)."""
+    """Return children as node numbers; LightGBM writes the k-th leaf as -(k + 1)."""
     whole = children.astype(np.int64)
     placed = np.where(whole < 0, inner - whole - 1, whole)
     return np.concatenate([placed, np.full(inner + 1, -1)])

@@ -34,6 +34,7 @@ def _linear(classifier: Any, preparation: Preparation) -> Model:
 def _loss(classifier: Any) -> str:
     if type(classifier).__name__ == "SGDClassifier":
         return str(classifier.loss)
+    # liblinear fits each class against the rest, also with LogisticRegression.
     if getattr(classifier, "solver", None) == "liblinear":
         return "log_loss"
     return type(classifier).__name__
@@ -64,6 +65,7 @@ def _multinomial(classifier: Any, preparation: Preparation) -> Model:
 
 def _complement(classifier: Any, preparation: Preparation) -> Model:
     constants = np.zeros(len(classifier.classes_))
+    # ComplementNB uses the prior only if there is a single class.
     if len(constants) == 1:
         constants = classifier.class_log_prior_
     return _sums(classifier, preparation, classifier.feature_log_prob_, constants)

@@ -27,7 +27,7 @@ from .known_classes import find_class, short
 def _read_tree(
     fitted: Any, values: NDArray[np.float64], inputs: NDArray[Any] | None = None
 ) -> Tree:
-    """Read a fitted `tree_`; `inputs` maps the tree's features to columns."""
+    """Read a fitted `tree_`; `inputs` are the columns of the tree's features."""
     column = np.where(fitted.children_left < 0, -1, fitted.feature)
     if inputs is not None:
         column = np.where(column < 0, -1, np.asarray(inputs)[column])
@@ -65,7 +65,10 @@ def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
 def _fitted_trees(
     estimator: Any, values: Callable[[Any], NDArray[np.float64]]
 ) -> list[Tree]:
-    """Read a tree, forest or Bagging; `values` gives a tree's node values (n, R)."""
+    """Read the trees of a tree, a forest or a Bagging estimator.
+
+    `values` is a function from a single tree to the values (n, R) of its nodes.
+    """
     if not hasattr(estimator, "estimators_"):
         return [_read_tree(estimator.tree_, values(estimator))]
     trees = estimator.estimators_
@@ -111,7 +114,7 @@ def _boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
 
 
 def _averaged(classifier: Any, preparation: Preparation) -> Classifier:
-    """Compile a classifier that chooses the largest mean of its trees' class shares."""
+    """Compile a classifier that averages the class shares of its trees."""
     K = len(classifier.classes_)
     trees = _fitted_trees(classifier, lambda tree: _probabilities(tree, K))
     targets, bias, count = [0] * len(trees), np.zeros(K), len(trees)
@@ -161,7 +164,7 @@ def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _targets(trees: list[Tree], bias: NDArray[np.float64]) -> list[int]:
-    """Return the raw score to which each tree adds; a stage has one tree per score."""
+    """Return the position of the raw score to which each tree adds."""
     return [i % len(bias) for i in range(len(trees))]
 
 
@@ -184,7 +187,10 @@ def _hist_trees(estimator: Any) -> list[Tree]:
 
 
 def _encoded(estimator: Any) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
-    """Return the column (d,) of each feature of the trees, and features' categories."""
+    """Return the columns (d,) of the trees' features, and categories by feature.
+
+    HistGradientBoosting numbers categorical columns first, then the other columns.
+    """
     d = estimator.n_features_in_
     if estimator._preprocessor is None:
         return np.arange(d), {}
@@ -213,7 +219,7 @@ def _encoded(estimator: Any) -> tuple[NDArray[np.int64], dict[int, NDArray[np.in
 
 
 def text_categories(estimator: Any) -> dict[int, tuple[str, ...]]:
-    """Return the categories of each text column, in the order of their codes.
+    """Return the categories of text columns, each in the order of their codes.
 
     The keys are the positions of the text columns.
     """

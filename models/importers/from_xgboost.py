@@ -78,7 +78,7 @@ def _read(
     objectives: tuple[str, ...],
     to_best: bool,
 ) -> tuple[str, int, SumOfTerms, FittedColumns]:
-    """Read objective, number of classes (1 if a regressor), scorer, and columns."""
+    """Read the objective, the number of sums (K, or 1), the scorer, and the columns."""
     try:
         model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
         if "tree_info" in model:
@@ -178,7 +178,7 @@ def _need(what: str, name: str, known: Sequence[str]) -> None:
 
 
 def _bias(base_score: str, objective: str, K: int) -> NDArray[np.float64]:
-    """Convert the base score (one number, or one for each class) to margins (K,)."""
+    """Convert the base score (one number, or one per class) to raw scores (K,)."""
     numbers = [float(word) for word in str(base_score).strip("[]").split(",")]
     if objective in ("binary:logistic", "reg:logistic"):
         (share,) = numbers
@@ -224,9 +224,9 @@ def _trees(
 
 
 def _used(model: dict[str, Any], K: int, best: str | int | None) -> int:
-    """Return the number of trees up to the best round.
+    """Return the number of trees in the rounds up to the best round.
 
-    Without early stopping `best` is None, and all trees count.
+    Without early stopping `best` is None, and all trees are used.
     """
     count = len(model["trees"])
     if best is None:
@@ -309,7 +309,7 @@ def _cut_sets(
 def _linear(
     model: dict[str, Any], inputs: Preparation, bias: NDArray[np.float64]
 ) -> SumOfTerms:
-    """Compile a linear booster; a missing input adds nothing."""
+    """Compile a linear booster; missing inputs count as 0."""
     d, K = len(inputs.columns), len(bias)
     weights = np.asarray(model["weights"], np.float32).astype(np.float64)
     if weights.shape != ((d + 1) * K,):

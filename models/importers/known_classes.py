@@ -6,9 +6,9 @@ from typing import Any
 
 
 def find_class(thing: Any, known: Iterable[str]) -> str | None:
-    """Return the full name of a thing's class if `known` has this name, else None.
+    """Return the full name, "module.Class", of an object's class.
 
-    A full name is "module.Class".
+    Return None if the name is not in `known`.
     """
     kind = type(thing)
     for full in known:
@@ -21,10 +21,10 @@ def find_class(thing: Any, known: Iterable[str]) -> str | None:
 
 
 def named(thing: Any, known: Iterable[str]) -> str:
-    """Return the full name of a thing's class, for an error message.
+    """Return the full name of an object's class, for an error message.
 
-    If a class in `known` has the same name in another module, the text adds that the
-    thing's class is not the known class.
+    If `known` has a class of the same name from another module, the text adds that the
+    object's class is not this class.
     """
     kind = type(thing)
     full = f"{kind.__module__}.{kind.__name__}"

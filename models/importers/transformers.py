@@ -43,9 +43,9 @@ def compile_preparation(
 ) -> Preparation:
     """Compile the fitted transformers of a Pipeline, from first to last.
 
-    `columns` (d,) are the positions of the Pipeline's columns in the full row. With
-    `rounded` the preparation rounds as scikit-learn's scalers do for float32 rows.
-    BadModel if a transformer has no compiled form.
+    `columns` (d,) are the positions of the Pipeline's columns in the full row. If
+    `rounded`, the preparation rounds as scikit-learn's scalers do for float32 rows.
+    Raises BadModel if a transformer has no compiled form.
     """
     made = plain(columns)
     for transformer in transformers:

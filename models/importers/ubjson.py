@@ -1,4 +1,4 @@
-"""A reader of Universal Binary JSON, as far as XGBoost's models use the format."""
+"""A reader of Universal Binary JSON, limited to the forms that XGBoost writes."""
 
 from typing import Any
 
@@ -23,16 +23,16 @@ DEEPEST = 32
 
 
 def is_ubj(data: bytes) -> bool:
-    """Return True if data begin as an object of UBJSON, and not as a JSON text."""
+    """Return True if data begin as a UBJSON object, False for a JSON text."""
     return data[:1] == b"{" and data[1:2] != b"" and data[1:2] in WHOLE
 
 
 def read_ubj(data: bytes) -> Any:
     """Read data that consist of a single UBJSON value, and return the value.
 
-    BadModel if the data are not valid, go on after the value, or have a form that
-    XGBoost does not write. Arrays of one type become NumPy arrays. Lengths are compared
-    with the rest of the data before memory is allocated.
+    BadModel if the data are invalid, continue after the value, or have a form that
+    XGBoost does not write. Arrays of one type become NumPy arrays. A length that
+    exceeds the rest of the data is refused before memory is allocated.
     """
     reader = _Reader(data)
     value = reader.value(0)
@@ -60,7 +60,6 @@ class _Reader:
         return self.data[self.at - count : self.at]
 
     def peek(self) -> bytes:
-        """Return the next byte without moving past it; empty at the end."""
         return self.data[self.at : self.at + 1]
 
     def value(self, depth: int) -> Any:

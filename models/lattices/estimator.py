@@ -26,11 +26,11 @@ MOST_ROWS = 10_000  # rows for fitting the small boosted trees that choose input
 class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A sum of small interpolated look-up tables, the base models of the QWYC paper.
 
-    Each lattice reads a few columns that small boosted trees test together (the idea of
-    Canini et al. 2016, with another measure). Each of its inputs goes through a
-    calibrator, which is learned with the lattice. Missing values are allowed. `compile`
-    makes an `Ensemble` of the lattices, so that `fit_schedule` can leave some out.
-    `Lattices` describes the evaluation.
+    Each lattice reads a few columns that small boosted trees often test together (an
+    idea of Canini et al. 2016, who measure interaction otherwise). Each input goes
+    through a calibrator, a piecewise-linear function that is learned with the lattice.
+    Missing values are allowed. `compile` makes an `Ensemble` of the lattices, which can
+    stop early. `Lattices` describes the evaluation.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         score then bends where inputs are equal.
     monotonic
         Map from columns to signs: +1 if the score of the second class must never fall
-        as the column rises, -1 if it must never rise. The promise holds to the last
-        bit, for all values that are not missing. Two classes only.
+        as the column rises, -1 if it must never rise. Rounding never breaks this;
+        missing values are excepted. Two classes only.
     l2, laplacian
-        Weights of two penalties, at least 0: the squared vertices, and the squared
-        differences of vertices along edges, summed over the training set.
+        Weights >= 0 of two penalties on the total loss of the training set: the
+        squared vertices, and the squared differences of vertices along edges.
     epochs, learning_rate
         Passes over the rows, and the first step size of Adam.
     random_state

@@ -71,18 +71,15 @@ class Lattices(SumOfTerms):
         return self
 
     def base_scores(self, X: Rows) -> Floats:
-        """Return the amounts that each lattice adds to the raw scores: (N, T, R)."""
+        """Return the scores (N, T, R) that each lattice adds to the sums of rows X."""
         return self._evaluate(X, whole=False)
 
     def base_bias(self) -> Floats:
-        """Return the raw scores (R,) to which lattices are added."""
+        """Return the raw scores (R,) before the first lattice is added."""
         return self.bias
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return a row's raw score.
-
-        Return None if R > 1, or if no kernel can read the row.
-        """
+        """Return a row's raw score; None if R > 1 or if no kernel can read the row."""
         packed = self.packed
         if packed is None or self.outputs > 1 or not packed.takes(row):
             return None
@@ -96,10 +93,7 @@ class Lattices(SumOfTerms):
         return replace(self, packed=pack_lattices(self, everything, Never()))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack lattices in `order` for the stopping rule `stops`.
-
-        Return None if no kernel can evaluate them.
-        """
+        """Pack lattices in `order` for the rule `stops`; None if no kernel fits."""
         return pack_lattices(self, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
@@ -141,7 +135,7 @@ class Lattices(SumOfTerms):
         return most * self.unit + float(np.abs(self.bias).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) to test with. Decisions vary among them."""
+        """Draw random prepared inputs (count, d), among which decisions vary."""
         low, high = self.knots[:, 0], self.knots[:, -1]
         return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
 
@@ -167,10 +161,7 @@ class Lattices(SumOfTerms):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Lattices":
-        """Load lattices from stored arrays.
-
-        Raise BadModel if kernels cannot safely read the arrays.
-        """
+        """Make lattices from stored arrays; BadModel if these are not safe to read."""
         preparation = load_preparation(stored, width)
         d = len(preparation.columns)
         knots = _load_knots(stored, d)
@@ -212,9 +203,9 @@ def make_lattices(
     bias: Floats,
     simplex: bool = False,
 ) -> Lattices:
-    """Make lattices from learned numbers.
+    """Make lattices from the learned parameters, which are rounded to whole units.
 
-    Rounding the numbers keeps their order, so monotonicity is kept.
+    Rounding never swaps two numbers, so monotonic lattices remain monotonic.
     """
     # The unit is so large that bias and vertices stay within their ranges.
     largest = max(np.abs(vertices).max(), np.abs(bias).max() / 2**20, 1e-100)

@@ -39,10 +39,7 @@ KERNELS = {
 def pack_lattices(
     lattices: Any, order: NDArray[Any], stops: Stops
 ) -> PackedTerms | None:
-    """Pack `Lattices` in the given order.
-
-    Return None if only the kernels of `plain.py` can evaluate them.
-    """
+    """Pack `Lattices` in the given order; None if only `plain.py` can evaluate them."""
     used, inputs = np.unique(lattices.inputs[order], return_inverse=True)
     inputs = inputs.reshape(lattices.inputs.shape)
     (T, S), R = inputs.shape, lattices.outputs
@@ -87,10 +84,10 @@ def pack_lattices(
 
 
 def sorting_network(size: int) -> list[tuple[int, int]]:
-    """Return Batcher's sorting network, as pairs of positions.
+    """Return Batcher's network that sorts `size` values, as pairs of positions.
 
-    The pairs are to be compared in order. If the first value of a pair is smaller than
-    the second, the two are swapped. After all pairs the values descend.
+    Compare the pairs in turn, and swap two values if the first is smaller. After all
+    pairs the values descend.
     """
     whole = 1 << (size - 1).bit_length()
     steps = []
@@ -108,9 +105,9 @@ def sorting_network(size: int) -> list[tuple[int, int]]:
 
 
 def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
-    """Fill the last group of lattices up with zeros.
+    """Return the vertices of lattices in groups of LANES, padded with zeros.
 
-    Unless `simplex`, make lattices the last axis.
+    Unless `simplex`, the lattices of a group are the last axis.
     """
     T, R, V = vertices.shape
     groups = -(-T // LANES)
@@ -124,9 +121,9 @@ def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
 def _blocks(
     inputs: NDArray[np.int64], calibrations: NDArray[np.int32]
 ) -> dict[str, NDArray[Any]]:
-    """Divide groups into blocks.
+    """Divide groups into blocks, and return the arrays that describe the blocks.
 
-    The calibrations of the same column are put next to each other.
+    In a block, the calibrations of inputs that read the same column are neighbours.
     """
     T, S = inputs.shape
     groups = -(-T // LANES)
@@ -170,10 +167,7 @@ def _blocks(
 
 
 def _room(columns: int, pitch: int, S: int, R: int) -> dict[str, int]:
-    """Lay out a kernel's memory.
-
-    Return the offset of each array in bytes, and the whole size as "work".
-    """
+    """Return the offset in bytes of each array of a kernel, and the sum as "work"."""
     cells = max(2, 2**S // 8)
     sizes = {
         "calibrated": 4 * columns,  # size of the part before it; the next likewise

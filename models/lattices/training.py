@@ -92,8 +92,8 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
     """Fit a slope >= 0 and a bias (R,) for sums (N, R), by logistic regression.
 
     A penalty with about the weight of one row keeps the slope near 1 and the bias near
-    its first value. Without the penalty there would be no best slope if the sums
-    separate all classes.
+    its first value. If the sums separate all classes, there would be no best slope
+    without the penalty.
     """
     if sums.shape[1] == 1:
         sums = np.column_stack([np.zeros(len(sums)), sums])
@@ -126,7 +126,7 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
 def start(
     y: NDArray[np.int64], shape: tuple[int, int, int, int], signs: NDArray[np.int64]
 ) -> Learned:
-    """Return the parameters that training starts with.
+    """Return the parameters with which training starts; `shape` is (T, R, S, P).
 
     Calibrators are straight, lattices are flat, and the bias has the classes' log odds.
     """
@@ -143,10 +143,10 @@ def start(
 def locate_all(
     X: NDArray[Any], knots: Floats
 ) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-    """Return (k, share) of each value (N, d) among its column's keypoints.
+    """Return (k, share), each (N, d): positions of values between their keypoints.
 
     Keypoint k is the last that does not exceed the value; `share`, in [0, 1], is the
-    position of the value from there to the next keypoint. A missing value has k = P.
+    fraction of the way to the next keypoint. A missing value has k = P.
     """
     places = np.empty(X.shape, np.int16)
     parts = np.empty(X.shape, np.float32)
@@ -163,7 +163,7 @@ def locate_all(
 
 
 def bend(vertices: Floats, descent: Descent) -> Floats:
-    """Return the gradient of the two penalties, l2 and laplacian, by the vertices."""
+    """Return the gradient (T, R, V) of both penalties with respect to the vertices."""
     out: Floats = descent.l2 * vertices
     if descent.laplacian:
         for s in range(vertices.shape[2].bit_length() - 1):
@@ -178,7 +178,7 @@ def bend(vertices: Floats, descent: Descent) -> Floats:
 def project(learned: Learned, signs: NDArray[np.int64]) -> None:
     """Change learned parameters so that they are monotonic as `signs` (T, S) demand.
 
-    Neighbours in the wrong order get their mean.
+    Two neighbours in the wrong order both become their mean.
     """
     calibrations, vertices = learned.calibrations, learned.vertices
     np.clip(calibrations, 0.0, 1.0, out=calibrations)
@@ -201,11 +201,7 @@ def project(learned: Learned, signs: NDArray[np.int64]) -> None:
 
 
 def sides(vertices: Floats, s: int) -> tuple[Floats, Floats]:
-    """Return two views of the vertices (T, R, V).
-
-    The first view has the vertices with coordinate s = 0, the second has the vertices
-    with coordinate s = 1.
-    """
+    """Return two views of vertices (T, R, V): with coordinate s = 0, and with s = 1."""
     T, R, V = vertices.shape
     pairs = vertices.reshape(T, R, V >> (s + 1), 2, 1 << s)
     return pairs[:, :, :, 0], pairs[:, :, :, 1]

@@ -15,9 +15,9 @@ Number = TypeVar("Number", np.int64, np.float64)
 class ActiveExamples:
     """The state of a search for an order of base models: active rows, unused models.
 
-    `models` (L,) are the unused base models. `sums` (n,) are the active rows' sums
-    over the used base models, and `final` (n,) their sums over all base models.
-    Rows with a positive full decision come first; `positives` is their number.
+    `models` (L,) are the unused base models. `sums` (n,) are the active rows' sums over
+    the used base models, and `final` (n,) their sums over all base models. Rows that
+    the whole ensemble decides as positive come first; `positives` is their number.
     """
 
     def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
@@ -35,7 +35,7 @@ class ActiveExamples:
 
     @property
     def positive(self) -> NDArray[np.bool_]:
-        """Mask (n,): True for each active row whose full decision is positive."""
+        """Mask (n,) of the active rows that the whole ensemble decides as positive."""
         return np.arange(len(self.rows)) < self.positives
 
     def sample(self, most: int) -> tuple[Rows, Floats, Floats]:
@@ -59,6 +59,7 @@ class ActiveExamples:
         self.positives = int(active[: self.positives].sum())
         self.rows, self.sums = self.rows[active], self.sums[active]
         self.final = self.final[active]
+        # Scans are faster over scores without gaps; each copy at least halves them.
         if 2 * len(self.rows) <= len(self.scores):
             self.scores = self.scores[np.ix_(self.rows, self.columns)]
             self.rows = np.arange(len(self.rows))

@@ -1,4 +1,4 @@
-"""QWYC's published algorithms: 1 (order and thresholds), 2 (thresholds of an order).
+"""QWYC's published algorithms: 1 finds an order and thresholds, 2 only thresholds.
 
 A row is one of the paper's examples. A row is active until a threshold stops it. An
 error is a row that stops with another decision than that of the whole ensemble.
@@ -29,8 +29,8 @@ def changes_allowed(alpha: float, rows: int) -> int:
 class Algorithm2:
     """QWYC, Algorithm 2: thresholds for a given order of base models.
 
-    Each position, from the first on, stops as many rows as possible without more
-    errors than are still allowed.
+    Each position, from the first on, stops as many rows as possible; the number of
+    errors at all positions together is limited.
     """
 
     def __init__(self, sums: RunningSums, *, both: bool) -> None:
@@ -51,11 +51,7 @@ class Algorithm2:
         return lower, upper
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds to calibrate, from the most careful to the boldest.
-
-        Careful thresholds change no or few decisions of the fitted rows, bold
-        ones more.
-        """
+        """Yield thresholds to calibrate, from few to many changed decisions."""
         yield from widened(*self.within(0.0), spread_of(self.sums))
         for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
             yield self.within(float(share))
@@ -77,10 +73,10 @@ def stop_most(
 def most_stops(
     values: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[int, int]:
-    """Return (a, b): values [:a] stop low, values [b:] stop high, the rest go on.
+    """Return (a, b): `values[:a]` stop low, `values[b:]` stop high, the rest go on.
 
-    `values` ascend. Of all choices with at most `allowed` errors, this one stops
-    the most values.
+    `values` ascend. Of all choices with at most `allowed` errors, this choice stops the
+    most values.
     """
     n = len(values)
     valid = parted(values)

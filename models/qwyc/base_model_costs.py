@@ -32,7 +32,7 @@ class ModelCosts:
         features: Sequence[float] | Floats | None = None,
         uses: Flags | None = None,
     ) -> Self:
-        """Make the costs from arguments of `fit_schedule`; BadInput for a wrong one."""
+        """Make costs from arguments of `fit_schedule`; BadInput if one is invalid."""
         if (features is None) != (uses is None):
             raise BadInput("feature_costs and uses must be given together")
         of_models = np.ones(models) if own is None else _numbers("costs", own)
@@ -61,10 +61,10 @@ class ModelCosts:
         return float(self.own.sum() + self.features[self.uses.any(axis=0)].sum())
 
     def next(self, models: Rows, done: Flags) -> Floats:
-        """Return the costs (L,) of `models` if some features are already computed.
+        """Return the cost (L,) of using each of `models` next.
 
-        `done` (F,) is True for these features. The cost of a base model
-        includes all other features that it reads.
+        This includes features that the base model reads, except the features that
+        `done` (F,) marks as computed.
         """
         costs: Floats = self.own[models] + (self.uses[models] & ~done) @ self.features
         return costs

@@ -1,6 +1,6 @@
 """Choose a schedule that, on new rows, changes at most a share alpha of the decisions.
 
-Calibration rows prove the share, with a confidence.
+The share is proven on calibration rows, with a given confidence.
 """
 
 import math
@@ -32,7 +32,7 @@ class Calibrated(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def changed(self, *rows: Any) -> int:
-        """Return how many rows stop early with another than the full decision."""
+        """Return how many rows stop early with another decision than the ensemble's."""
 
     def without_stops(self) -> Self:
         """Return a schedule with the same order, in which no row stops early."""
@@ -60,10 +60,10 @@ class Fitter(Protocol):
     """A method to fit thresholds along one order of base models."""
 
     def within(self, alpha: float) -> Thresholds:
-        """Return thresholds that change at most a share `alpha` of fitted decisions."""
+        """Return thresholds that change at most the share `alpha` of the decisions."""
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds to calibrate, from the most careful to the boldest."""
+        """Yield thresholds to calibrate, from few to many changed decisions."""
 
 
 def fit_to_rate(
@@ -76,8 +76,9 @@ def fit_to_rate(
 ) -> AnySchedule:
     """Return a schedule that changes at most the share `alpha` of the decisions.
 
-    Without `confidence`, the share holds on the fitted rows. With `confidence`, the
-    schedule is calibrated on fresh `rows` (see `calibrate`).
+    `schedule` makes a schedule from the lower and upper thresholds of `fitter`. Without
+    `confidence`, the share holds on the fitted rows. With `confidence`, the schedule is
+    calibrated on fresh `rows` (see `calibrate`).
     """
     if confidence is None:
         return schedule(*fitter.within(alpha))
@@ -121,9 +122,10 @@ def calibrate(
 def keep_within(
     counted: Iterable[tuple[AnySchedule, int]], part: tuple[Any, ...], most: float
 ) -> list[tuple[AnySchedule, int]]:
-    """Add the rows of `part` whose decision a schedule changes to the schedule's count.
+    """Count the rows of `part` whose decision each schedule changes.
 
-    Returns (schedule, count) for each schedule before the first count above `most`.
+    Adds them to the counts so far. Returns (schedule, count) for each schedule before
+    the first count above `most`.
     """
     kept = []
     for schedule, before in counted:
@@ -135,10 +137,7 @@ def keep_within(
 
 
 def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
-    """Yield pairs of thresholds (T,), the widest pair first.
-
-    The distance to `lower` and `upper` is a falling multiple of `spread`.
-    """
+    """Yield (lower - m * spread, upper + m * spread) for falling multiples m."""
     for margin in MARGINS:
         yield lower - margin * spread, upper + margin * spread
 
@@ -195,9 +194,9 @@ def most_changed(
 
 
 def number_groups(groups: Any, rows: int, what: str = "rows") -> Groups:
-    """Return group numbers from 0, shape (N,), for the groups of N rows.
+    """Return the number (N,) of each row's group, from 0.
 
-    Raises BadInput for a wrong length, or for groups of mixed types.
+    Raises BadInput if `groups` are not N, or are of mixed types.
     """
     given = np.asarray(groups)
     if given.shape != (rows,):
@@ -221,7 +220,7 @@ def group_sizes(groups: Groups) -> NDArray[np.int64]:
 def fewest_rows(alpha: float, confidence: float) -> int:
     """Return the smallest number of calibration rows that can prove `alpha` > 0.
 
-    It is enough if none of their decisions changes.
+    So many rows prove it if none of their decisions changes.
     """
     return math.ceil(math.log1p(-confidence) / math.log1p(-alpha))
 
@@ -229,10 +228,7 @@ def fewest_rows(alpha: float, confidence: float) -> int:
 def lacking_rows(
     rows: int, alpha: float, confidence: float, groups: Groups | None = None
 ) -> str:
-    """Return a text that says how few calibration rows there are.
-
-    The text is empty if the rows are enough to prove `alpha`.
-    """
+    """Return a text about too few calibration rows; empty if they can prove `alpha`."""
     if rows and most_changed(rows, alpha, confidence, groups) >= 0:
         return ""
     if groups is None or not rows or (sizes := group_sizes(groups)).max() == 1:

@@ -48,7 +48,7 @@ def fit_schedule(
     seed: int = 0,
     threads: int = 2,
 ) -> Schedule:
-    """Choose an order of base models, and when to stop early; two classes.
+    """Choose an order of base models, and the sums at which to stop; two classes.
 
     The schedule has a low mean cost over N rows, which need no labels. At most a share
     `alpha` of its decisions differ from the decisions of the whole ensemble.
@@ -69,38 +69,38 @@ def fit_schedule(
         features that each base model reads. The first reader pays for a feature (see
         `cut_stages`). By default all features are known.
     method
-        "polydom": order by impurity and thresholds by optimal stopping, where nearby
-        rows say how likely a stop is to be wrong. "qwyc": QWYC*, Algorithm 1. "fixed":
-        Algorithm 2 on `order`. "qwyc" and "fixed" overfit: on new rows they change
-        several times as many decisions.
+        "polydom": order by impurity, thresholds by optimal stopping; the chance that a
+        stop is wrong is estimated from rows with similar sums. "qwyc": QWYC*, Algorithm
+        1. "fixed": Algorithm 2 on `order`. "qwyc" and "fixed" overfit: on new rows they
+        change several times as many decisions.
     order
         Fixed order: "natural", "random", "individual-mse", "greedy-mse", or the T base
-        models themselves. "fixed" needs an order, "polydom" then fits thresholds only,
-        and "qwyc" takes none.
+        models themselves. "fixed" needs an order; "polydom" then fits only thresholds;
+        "qwyc" refuses an order.
     target
         (N,) labels on the scale of the scores, for the two MSE orders; default the
         ensemble's own scores, which need no labels.
     decisions
-        (N,) bool, decisions of the ensemble, if it decides ties otherwise than
-        `threshold` does; `alpha` then counts these decisions. Default: True if the sum,
-        added base model by base model, is at least `threshold`.
+        (N,) bool, decisions of the ensemble, needed if it decides ties in its own way;
+        `alpha` then counts changes of these decisions. Default: True if the sum, added
+        base model by base model, is at least `threshold`.
     sides
-        "both", or "negative" for filter-and-score (QWYC, section 3.1): positive rows
-        take all base models.
+        "both", or "negative" for filter-and-score (QWYC, section 3.1): rows only stop
+        as negative, so positive rows use all base models.
     confidence
         Confidence in (0, 1) with which `alpha` holds on fresh rows, by an exact
         binomial bound on `calibration`. None: `Schedule.promise` is None.
     calibration, calibration_decisions
         (M, T) scores of rows that were used neither for training the ensemble nor in
-        `scores`; (M,) their decisions, needed if `decisions` is given. Both together as
-        `FreshRows`, to hold only some rows at a time.
+        `scores`; (M,) their decisions, needed if `decisions` is given. `FreshRows` are
+        both in one, read in parts to save memory.
     groups
         (M,) numbers or names of groups of calibration rows, if the rows of one group,
         such as one patient's, are not independent draws (`most_changed`).
     seed
         Seed of the random order.
     threads
-        Threads for scans over base models.
+        Number of threads that compare base models, >= 1.
 
     Raises
     ------
@@ -179,8 +179,8 @@ def fit_margin_schedule(
     order
         Fixed order of the T base models; default `order_by_margin_impurity`.
     decisions
-        (N,) positions of the classes that the ensemble chooses, if it decides ties
-        otherwise than for the first of the largest sums.
+        (N,) positions of the classes that the ensemble chooses, needed if the first of
+        equal sums does not win.
     alpha, costs, feature_costs, uses, confidence, groups
         As for `fit_schedule`.
     calibration, calibration_decisions

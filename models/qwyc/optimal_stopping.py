@@ -81,7 +81,10 @@ class Stopping:
     def likely(
         self, rows: Rows, values: Floats, positive: Flags, a: int, b: int
     ) -> NDArray[np.uint8]:
-        """Return levels (n,) of entries; outside [a, b) these are 0 or 255, exact."""
+        """Return levels (n,), each the chance of a row to end positive.
+
+        Outside [a, b) levels are exact: 255 for a positive row, else 0.
+        """
         levels = np.where(positive, np.uint8(255), np.uint8(0))
         if self.sums.border is not None and a < b:
             final = self.sums.final[rows]
@@ -93,7 +96,7 @@ class Stopping:
         return self.thresholds(self.cheapest(changes_allowed(alpha, self.rows)))
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds to calibrate, from the most careful to the boldest."""
+        """Yield thresholds to calibrate, from few to many changed decisions."""
         careful, *bolder = self.penalties(RUNGS)
         first = self.thresholds(self.cuts(careful))
         yield from widened(*first, spread_of(self.sums))
@@ -103,8 +106,7 @@ class Stopping:
     def cuts(self, penalty: float, passes: int = PASSES) -> Rows:
         """Return cheap cuts (2, T) if each wrong stop costs `penalty`.
 
-        `passes` is the number of times that all cuts are improved, from the
-        last position to the first.
+        All cuts are improved `passes` times, from the last position to the first.
         """
         cuts = self.widest.copy()
         for _ in range(passes):
@@ -134,8 +136,8 @@ class Stopping:
     def penalties(self, count: int) -> Floats:
         """Return `count` descending penalties to try.
 
-        The first is more than any stop can save, the last as small as the
-        cheapest position.
+        The first is more than any stop can save, the last is the cost of the cheapest
+        position.
         """
         own = 1.0 if self.sums.border is None else OWN
         most = 2 * self.rows * self.costs.sum() / own
@@ -144,7 +146,7 @@ class Stopping:
     def cheapest(self, allowed: int) -> Rows:
         """Return the cheapest cuts (2, T) found with at most `allowed` wrong stops.
 
-        The function searches over penalties, so cheaper cuts may exist.
+        Only cuts for some penalties are tried, so cheaper cuts may exist.
         """
         high, low = np.log(self.penalties(2))
         best = self.cuts(math.exp(high))
@@ -165,10 +167,10 @@ class Stopping:
 def safe_cuts(
     values: Floats, positive: Flags, slack: float, both: bool
 ) -> tuple[int, int]:
-    """Return (a, b): values [:a] stop low, values [b:] stop high, the rest go on.
+    """Return (a, b): `values[:a]` stop low, `values[b:]` stop high, the rest go on.
 
-    `values` ascend. Every stopped value lies at least `slack` beyond all values
-    that would stop wrongly.
+    `values` ascend. Every stopped value lies at least `slack` beyond all values that
+    would stop wrongly.
     """
     lowest = values[positive].min(initial=np.inf) - slack
     highest = values[~positive].max(initial=-np.inf) + slack

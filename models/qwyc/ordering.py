@@ -78,8 +78,8 @@ def open_features(
 ) -> Flags:
     """Return a mask (F,) of the features to compute next.
 
-    It is for the case that each unused base model needs a feature that is not
-    computed. `needs` has a row of missing features for each unused base model.
+    Called when each unused base model needs more features; `needs` (L, F) marks the
+    features that each one needs.
     """
     rows, sums, final = left.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
@@ -106,7 +106,10 @@ def purest(
     costs: Floats,
     threads: int,
 ) -> int:
-    """Return the position, in `left.models`, that removes most impurity per cost."""
+    """Return the position of the unused base model to take next.
+
+    It removes most impurity per cost.
+    """
     models = left.models
     low, high = np.quantile(left.sums, [TAIL, 1 - TAIL])
     here = *left.sample(SAMPLE), threshold
@@ -189,7 +192,7 @@ def make_order(
     *,
     seed: int = 0,
 ) -> Rows:
-    """Return `order` if it lists the base models, or the order of that name (T,).
+    """Return an order of base models (T,): `order` itself, or the order of that name.
 
     The named orders are those of QWYC's appendix B. Orders by squared error compare
     scores with `target` (N,).
@@ -218,13 +221,13 @@ def make_order(
 
 
 def order_individually(scores: Floats, target: Floats) -> Rows:
-    """Return base models by ascending mean squared error of each alone."""
+    """Return base models in ascending order of their own mean squared error."""
     squares = np.einsum("nt,nt->t", scores, scores)
     return np.argsort(squares - 2 * (target @ scores), kind="stable")
 
 
 def order_greedily(scores: Floats, target: Floats) -> Rows:
-    """Return base models so that each next one minimises the running sum's MSE."""
+    """Return base models, each chosen to minimise the next running sum's MSE."""
     gram = scores.T @ scores
     # Adding k to a sum with residual e changes the squared error by |f_k|^2 - 2 e.f_k.
     change = np.diag(gram) - 2 * (target @ scores)
@@ -238,7 +241,7 @@ def order_greedily(scores: Floats, target: Floats) -> Rows:
 
 
 def check_permutation(order: object, models: int) -> Rows:
-    """Return the order as int64 (T,); BadInput if it is no permutation of models."""
+    """Return `order` as int64 (T,); BadInput unless it lists T models once each."""
     kept = np.ascontiguousarray(order, np.int64)
     if not np.array_equal(np.sort(kept), np.arange(models)):
         raise BadInput(

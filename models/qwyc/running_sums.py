@@ -54,7 +54,7 @@ class RunningSums(Protocol):
 
 
 class ScoreSums:
-    """Running sums of two classes. To stop a positive row low would be wrong."""
+    """The numbers for two classes: running sums. A positive row must not stop low."""
 
     def __init__(
         self, scores: Floats, order: Rows, positive: Flags, border: float | None = None
@@ -107,10 +107,7 @@ def spread_of(sums: RunningSums) -> Floats:
 
 
 def parted(values: Floats) -> NDArray[np.bool_]:
-    """Return a mask of cuts (n + 1,) of n sorted values.
-
-    It is True if a threshold fits between the values on both sides of the cut.
-    """
+    """Return a mask (n + 1,) of the cuts of n sorted values where a threshold fits."""
     middle = values[:-1] / 2 + values[1:] / 2  # halved first: sums may overflow
     valid = np.ones(len(values) + 1, np.bool_)
     valid[1:-1] = (values[:-1] < middle) & (middle < values[1:])
@@ -127,7 +124,7 @@ def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
 
 
 def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
-    """Return (lower, upper) such that values [:a] are below and values [b:] above.
+    """Return (lower, upper) with `values[:a]` below lower and `values[b:]` above upper.
 
     `values` ascend. Values between a and b lie between the thresholds.
     """

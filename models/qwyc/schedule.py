@@ -88,7 +88,7 @@ class _Ordered:
         }
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the answer of each row (N,), and how many base models it used (N,)."""
+        """Return each row's answer (N,), and how many base models it used (N,)."""
         raise NotImplementedError
 
     def without_stops(self) -> Self:

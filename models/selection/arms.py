@@ -35,11 +35,11 @@ class ExamplesArm:
     """An arm that trains a learner on the first n training rows of each split.
 
     Scores are averaged over the splits. If the learner can continue a smaller training
-    with the same result, it does. `scored` is the number of training rows to compute
-    the training score on: None for all, 0 for no training score. A training on n rows
-    is validated on the first max(least_valid, 4 n) validation rows; a training on all
-    rows, or any if `least_valid` is None, on all validation rows. `model` fits the
-    learner to the rows `every`, or to the training rows of the split if None.
+    with the same result, it does. The training score is computed on `scored` training
+    rows; None means all rows, 0 no training score. A training on n rows is validated on
+    the first max(least_valid, 4 n) validation rows; on all of them if n is all rows, or
+    if `least_valid` is None. `model` fits the learner to the rows `every`, or to the
+    training rows of the split if None.
     """
 
     learner: Any
@@ -71,10 +71,10 @@ class ExamplesArm:
         return replace(mean(outcomes), warnings=tuple(found))
 
     def model(self, amount: int) -> Any:
-        """Return a fitted estimator, trained on the rows `every`.
+        """Return an estimator fitted to the rows `every`.
 
-        If `every` is None, it is trained on the first `amount` training rows of
-        the split.
+        If `every` is None, it is fitted to the first `amount` training rows of the
+        split.
         """
         if self.every is not None:
             with collected_warnings():
@@ -129,7 +129,7 @@ class IterationsArm:
             )
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Train on until the learner has had `amount` iterations in total.
+        """Continue the training up to `amount` iterations in total.
 
         Returns the validation score and the CPU seconds.
         """
@@ -173,8 +173,8 @@ def validate(
 ) -> TrainingOutcome:
     """Score a fitted model on the validation rows, and return scores and seconds.
 
-    The training rows in `rows`, if any, give the training score. `start_s` is the
-    time at which the training began.
+    A training score is computed if `rows` has training rows. `start_s` is the time at
+    which the training began.
     """
     fitted_s = now()
     score = measure.make_scorer()

@@ -18,12 +18,12 @@ def daub(
     """Return the learner that DAUB chooses (Algorithm 1), trained on all N examples.
 
     Every learner is trained on b = `granularity`, rb and r²b examples, r = `ratio`.
-    Then the learner with the largest bound gets r times its last examples, until a
-    learner has had all N. The bound extends the line through a learner's last three
-    validation scores to N, and with `training_bound` is at most the training score. Of
-    equal learners the first comes next. The paper's listing has two signs swapped where
-    it corrects a falling curve; this function does what the paper's text says, "meet in
-    the middle".
+    Then the learner with the largest bound is trained on r times as many examples as
+    before, until a learner was trained on all N. The bound extends the line through a
+    learner's last three validation scores to N, and with `training_bound` is at most
+    the training score. Of equal learners the first comes next. The paper's listing has
+    two signs swapped where it corrects a falling curve; this function does what the
+    paper's text says, "meet in the middle".
 
     Raises BadInput if r <= 1, b < 1, b r² > N, or every learner fails.
     """
@@ -57,10 +57,10 @@ def train_all(race: Race) -> str:
 
 
 def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> float:
-    """Return an upper bound on the score at `limit` examples (DAUB, UpdateBound).
+    """Return an upper bound on the score at `limit` = N examples (DAUB, UpdateBound).
 
-    The bound is f + (N - n) f', where f' is the least-squares slope through the last
-    three points of the monotone curve.
+    It is f + (N - n) f', with the latest score f, at n examples, of the monotone curve,
+    and the least-squares slope f' through its last three points.
     """
     amounts = [line.amount for line in curve][-3:]
     scores = monotone([line.score for line in curve if line.score is not None])[-3:]
@@ -72,7 +72,7 @@ def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> floa
 
 
 def monotone(scores: Sequence[float]) -> list[float]:
-    """Return the scores without falls: both ends of a fall become their mean."""
+    """Return the scores, with both ends of each fall replaced by their mean."""
     mended: list[float] = []
     for score in scores:
         if mended and score < mended[-1]:
@@ -90,7 +90,7 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def whole(amount: float) -> int:
-    """Round an amount up to a whole number, unless it exceeds one by rounding only."""
+    """Round an amount up to a whole number, or down if the rest is a rounding error."""
     return math.ceil(amount - 1e-9 * amount)
 
 

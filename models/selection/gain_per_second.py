@@ -1,8 +1,8 @@
 """A race by measured seconds: the best expected gain per second trains next.
 
 A learner with score s after n of N examples has the log error e = log(1 - s), if 1 is
-the best possible score. How fast a learner's own error has fallen says next to nothing
-about its error at N. The falls of other learners' log errors between n and N do.
+the best possible score. Its own earlier errors hardly help to predict its error at N.
+The falls of other learners' log errors between n and N do.
 
 *Fall.* The expected fall is the mean fall of the k learners that were trained on N. Its
 variance includes `FEW` imaginary learners. The error of an imaginary learner is a power
@@ -10,16 +10,16 @@ of n; the exponents have the deviation `spread`::
 
     variance = (sum of (fall_j - mean)^2 + FEW (spread log(N / n))^2) / (k + FEW - 1)
 
-*Gain.* Take the log error at N as logistic (some learners fall much more than most),
-with mean m and scale d. Let B be the least error of any learner. Then the error is
-expected to come below B by::
+*Gain.* Assume a logistic distribution of the log error at N (some learners fall much
+more than most), with mean m and scale d. Let B be the least error of any learner. Then
+the error is expected to fall below B by::
 
     G = B (1 - exp(-d log(1 + exp z))),    z = (log B - m) / d
 
 *Next.* A learner may train if G > worth T / S. T is the time of its training on all N
 (`cost_at`), and S is the time of the first trainings. Of these learners, the one with
-the largest G per second of its next training trains next. Until `FEW` learners were
-trained on N, the learner with the cheapest next training trains next. If scores are
+the largest G per second of its next training is trained. Until `FEW` learners were
+trained on N, the learner with the cheapest next training is trained. If scores are
 unbounded, errors are measured in units of the median loss at the start.
 
 *Step.* A learner's next training takes at most `GROWTH` times as long as its last. The
@@ -30,12 +30,12 @@ cost grows.
 of the time that halving by 3 would take at the costs seen so far. In halving by 3, all
 learners train on N / 3^r examples, then the third with the least expected errors at N
 trains on three times as many, and so on. A race may always take `SHORT_S` seconds, and
-`STAY` times the first trainings. At the end the leader trains on N. If the leader still
-leads, it is the answer.
+`STAY` times as long as the first trainings. At the end the leader trains on N. If it
+still leads, the race returns it.
 
-*Variants.* Only the first learner of a family begins. The others wait until no other
-learner is worth a training. Until then, the results of the first learner are the
-estimates for the others.
+*Variants.* At the start only the first learner of each family is trained. The others
+wait until no other learner is worth a training. Until then, the results of the first
+learner are the estimates for the others.
 """
 
 import math
@@ -126,8 +126,7 @@ class _Rule:
     def steps(self, *, begun: bool) -> list[_Step]:
         """Return the next trainings that are worth their seconds.
 
-        If `begun`, these are of learners that were trained before; otherwise of
-        learners that were not.
+        They are those of trained learners if `begun`, else those of untrained learners.
         """
         unspent_s, least, falls = self.unspent_s(), self._least_error(), self._falls()
         steps = []
@@ -166,7 +165,7 @@ class _Rule:
         return total_s
 
     def _expected(self, name: str, falls: Falls) -> float:
-        """Return the expected log error at N; the latest error if falls are unknown."""
+        """Return a learner's expected log error at N: the latest less the mean fall."""
         line = self.race.curves[self.race.like(name)][-1]
         if line.amount == self.limit:
             return self._log_error(line)
@@ -184,7 +183,7 @@ class _Rule:
     def points(self, name: str) -> Points:
         """Return pairs (examples, CPU seconds) of the trainings of a learner.
 
-        For an untrained learner, a trained learner of its family answers.
+        An untrained learner gets those of a trained learner of its family.
         """
         return measured(self.race, self.race.like(name))
 
@@ -266,7 +265,7 @@ def _unit(race: Race) -> float:
 
 
 def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
-    """Return by how much the error at N is expected to come below `least`.
+    """Return by how much the error at N is expected to fall below `least`.
 
     This is G of the module's formula. It is infinite if `fall` is None (unknown).
     """

@@ -61,12 +61,11 @@ class Worker:
     _closed: bool = field(init=False, default=False)
 
     def ask(self, name: str, amount: int, method: str) -> Any:
-        """Call a method of arm `name` in the process, and return its result.
+        """Call a method of arm `name` with `amount` in the process; return its result.
 
-        Errors of the method are raised here. If the process died before the
-        call, a new process takes over, once. Raises TrainingDied if the
-        training takes too long or its process dies, and CannotBeSent if the arm
-        or the result cannot be sent.
+        Errors of the method are raised here. If the process died before the call, a new
+        process takes over, once. Raises TrainingDied if the training takes too long or
+        its process dies, and CannotBeSent if the arm or the result cannot be sent.
         """
         request = name, amount, method
         if not self._begin(request) and not self._begin(request):
@@ -199,9 +198,9 @@ class WorkerPool:
 
     @contextmanager
     def worker(self, preferred: Worker | None) -> Iterator[Worker]:
-        """Give a thread an idle worker for the time of the block.
+        """Wait for an idle worker, and lend it to this thread until the block ends.
 
-        It is `preferred` if that worker is idle. Waits until a worker is idle.
+        If `preferred` is idle, it is lent.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._idle)
@@ -218,10 +217,10 @@ class WorkerPool:
 
 @dataclass(slots=True, eq=False)
 class IsolatedArm:
-    """An arm that trains in a worker process, if possible in that of its last training.
+    """An arm that trains in a worker process, if possible always in the same process.
 
-    If the arm cannot be sent to the process, `arm` trains in this process. If `arm`
-    is None, the training fails.
+    If the arm cannot be sent to a process, `arm` trains in this process; if `arm` is
+    None, the training fails.
     """
 
     name: str
@@ -283,7 +282,7 @@ def _received(place: int) -> Split:
 
 
 def _context() -> Any:
-    """Return a way to start processes without a fork, as OpenMP may be in use here."""
+    """Return a way to start processes without a fork, as OpenMP may be in use."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

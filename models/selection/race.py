@@ -1,9 +1,9 @@
 """A race between learners, and the log of all trainings.
 
 An *arm* is a function that trains a learner to an amount (examples, or iterations in
-total) and returns its score. A *strategy* gives amounts to arms through a `Race` until
-it can name a winner. A strategy depends only on the answers of the race. So an
-interrupted race can continue from its stored log without repeating a training.
+total) and returns its score. A *strategy* is a function that asks a `Race` to train
+arms to amounts, until it can name a winner. A strategy depends only on the results. So
+an interrupted race can continue from its stored log without repeating a training.
 """
 
 import math
@@ -67,7 +67,7 @@ class Allocation:
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> "Allocation":
-        """Make a line from a dict that `to_dict` returned; BadInput for others."""
+        """Make a line from a dict of `to_dict`; BadInput for any other dict."""
         try:
             return cls(**{**line, "warnings": tuple(line["warnings"])})
         except (KeyError, TypeError) as error:
@@ -139,8 +139,8 @@ class Race:
     def train(self, name: str, amount: int, bound: Bound | None = None) -> Allocation:
         """Train a learner to an amount, and return the line of the log.
 
-        If the learner has been trained to this amount before, the old line is
-        returned. `bound` computes the line's bound from the learning curve.
+        If the learner was trained to this amount before, the old line is returned.
+        `bound` is a function that computes the line's bound from the learning curve.
         """
         return self.train_all([(name, amount)], bound)[0]
 
@@ -191,7 +191,7 @@ class Race:
         return min(among or active, key=self.loss)
 
     def unbegun(self) -> list[str]:
-        """Return the first learner of each family in which none was trained."""
+        """Return the first learner of each family that has no trained learner."""
         active = self.active
         begun = {self._family(name) for name in active if self.curves[name]}
         firsts: dict[str, str] = {}
@@ -202,8 +202,8 @@ class Race:
     def like(self, name: str) -> str:
         """Return a learner whose results can estimate those of `name`.
 
-        It is `name` itself if `name` was trained, else the first trained
-        learner of its family. If there is none, `name` is returned.
+        This is `name` itself if it was trained or if no learner of its family was
+        trained; else the family's first trained learner.
         """
         alike = [
             other
@@ -228,7 +228,7 @@ class Race:
         return max(amount, self.had(name)) if self.carries_on else amount
 
     def _try(self, name: str, amount: int) -> Allocation:
-        """Train a learner. If that raises, return a line with the `error`."""
+        """Train a learner, and return a line, with its `error` if training failed."""
         spent = amount - self.had(name) if self.carries_on else amount
         start = time.perf_counter()
         try:
@@ -257,7 +257,7 @@ class Race:
         train: Callable[[str, int], Allocation],
         bound: Bound | None,
     ) -> Allocation:
-        """Write a line to the log: the same line of the past log, or a new training."""
+        """Add a line to the log and return it: from the past log, or newly trained."""
         done = self.failed.get(name) or self._done.get((name, amount))
         if done is not None:
             return done

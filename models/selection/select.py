@@ -151,19 +151,18 @@ def select(
     Parameters
     ----------
     learners
-        Unfitted scikit-learn estimators by name; of equals the first wins. If there
-        are ten classes of estimators or more, the race begins with the first estimator
-        of each class; other estimators are trained if that promises a gain.
+        Unfitted scikit-learn estimators by name; of equal learners the first wins. If
+        there are ten classes of estimators or more, the race begins with the first of
+        each class; the others are trained only if that promises a gain.
     X, y
         (N, D) rows and (N,) targets.
     strategy
         Function that allocates examples: a name in `STRATEGIES`, or any function of a
         race, such as a strategy with other parameters (`partial(daub, ratio=2.0)`).
     measure
-        Name in `validation_scores.SCORES`, or a `Score`. For "r2" (1 - squared error /
-        squared error of the mean, not below 0), "mae" (1 - absolute error / absolute
-        error of the median, not below 0) and "squared_error" targets are numbers; for
-        all others classes.
+        Name in `validation_scores.SCORES`, or a `Score`. The measures of numbers are
+        "r2" (1 - squared error / squared error of the mean, not below 0), "mae" (1 -
+        absolute error / absolute error of the median, not below 0) and "squared_error".
     validation
         Share of the rows to hold out, number of folds, or validation rows (X, y).
     scored

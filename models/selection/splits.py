@@ -25,9 +25,9 @@ class Split:
     y_valid: NDArray[Any]
 
     def first(self, train: int | None, valid: int | None) -> "Split":
-        """Return a split with only the first training rows and validation rows.
+        """Return a split with the first `train` training and `valid` validation rows.
 
-        `train` and `valid` are their numbers; None means all.
+        None means all rows.
         """
         return Split(
             self.X[:train], self.y[:train], self.X_valid[:valid], self.y_valid[:valid]
@@ -39,8 +39,7 @@ def nested_order(
 ) -> NDArray[np.int64]:
     """Return a random order of the rows (N,).
 
-    If `labels`, the first n rows have the proportions of the classes in y, for each
-    n.
+    If `labels`, the first n rows have the class proportions of y, for each n.
     """
     order = rng.permutation(len(y))
     if not labels:

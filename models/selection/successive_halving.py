@@ -8,7 +8,10 @@ from .race import Race
 
 
 def uniform(race: Race, *, budget: int) -> str:
-    """Give each of n arms budget / n pulls, and return the best arm (SH, baseline)."""
+    """Train each of n arms with budget / n pulls; return the best (SH, baseline).
+
+    A pull is one example or one iteration.
+    """
     arms = race.active
     pulls = budget // len(arms)
     need_pulls(pulls, budget, len(arms))
@@ -19,12 +22,13 @@ def uniform(race: Race, *, budget: int) -> str:
 def successive_halving(race: Race, *, budget: int) -> str:
     """Return the arm that Successive Halving chooses on a fixed budget (SH, Figure 3).
 
-    In each of ceil(log2 n) rounds the remaining arms share an equal part of `budget`,
-    the paper's B, and the better half, rounded down, goes on. The function observes at
-    most 2n + 1 losses. It returns the arm with the least limiting loss if budget > 2
-    ceil(log2 n) max_i i (1 + g^-1((v_i - v_1) / 2)). Here v are the ascending limits of
-    the losses, and g is the envelope of their convergence (Theorem 1). Raises BadInput
-    if the first round would have less than one pull per arm, or every arm fails.
+    `budget`, the paper's B, is a number of pulls: of examples or iterations. In each of
+    ceil(log2 n) rounds the remaining arms share an equal part of it, and the better
+    half, rounded down, goes on. The function observes at most 2n + 1 losses. It returns
+    the arm with the least limiting loss if budget > 2 ceil(log2 n) max_i i (1 +
+    g^-1((v_i - v_1) / 2)). Here v are the ascending limits of the losses, and g is the
+    envelope of their convergence (Theorem 1). Raises BadInput if the first round would
+    have less than one pull per arm, or every arm fails.
     """
     arms = race.active
     rounds = halvings(len(arms))
@@ -38,12 +42,12 @@ def successive_halving(race: Race, *, budget: int) -> str:
 
 
 def doubling(race: Race, *, budget: int) -> str:
-    """Run `successive_halving` with a doubled budget, until `budget` is spent.
+    """Repeat `successive_halving` with twice the budget, until `budget` is spent.
 
-    Returns the arm that the last run chose. Each run continues the trainings of the
-    run before, so all runs together take at most twice the pulls of the last run
-    (SH, section 3). Unlike in the paper, the first run has a budget of one pull per
-    arm in its first round. Raises BadInput if `budget` is smaller.
+    Returns the arm that the last run chose. Each run continues the trainings of the run
+    before, so all runs together take at most twice the pulls of the last run (SH,
+    section 3). Unlike in the paper, the first run has a budget of one pull per arm in
+    its first round. Raises BadInput if `budget` is smaller.
     """
     arms = len(race.active)
     now = arms * halvings(arms)

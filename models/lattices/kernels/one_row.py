@@ -91,9 +91,9 @@ COLUMN, START, STEPS, RUN_SIZE = range(4)
 
 @njit([void(ROW, uint64, uint64), void(FLOATS, uint64, uint64)], **OPTIONS)
 def place_row(row: Rows, address: int, work: int) -> None:
-    """Write the position (D,) of each value among its column's keypoints.
+    """Write the positions (D,) of a row's values between keypoints, as int32 at `work`.
 
-    The unit is 2^-20 of the gap between two keypoints.
+    A position is 2^20 * (keypoint below + fraction of the gap to the next keypoint).
     """
     table = table_at(address, TABLE)
     D, P = int64(table.column_count), int64(table.keypoint_count)
@@ -129,7 +129,7 @@ def place_row(row: Rows, address: int, work: int) -> None:
 
 @njit(void(uint64, int64, uint64), **OPTIONS)
 def calibrate_block(address: int, b: int, work: int) -> None:
-    """Write block `b`'s calibrated inputs, from the results of `place_row`."""
+    """Calibrate the inputs of block `b`, from the positions of `place_row`."""
     table = table_at(address, TABLE)
     B = int64(table.block_count)
     blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
@@ -153,9 +153,10 @@ def calibrate_block(address: int, b: int, work: int) -> None:
 
 @njit(void(uint64, uint64, uint64, uint64), **OPTIONS)
 def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
-    """Interpolate between vertices (V, LANES) at inputs `shares` (size, LANES).
+    """Interpolate sixteen lattices between all of their vertices, input by input.
 
-    The result is in the first cell of `cells`.
+    `vertices` (V, LANES), inputs `shares` (size, LANES) and `cells` are addresses; the
+    results are the first LANES float64 at `cells`.
     """
     pitch, s = uint64(8 * LANES), size
     step = uint64(3) if size >= uint64(3) else uint64(1)
@@ -186,7 +187,7 @@ def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
 
 @njit(void(uint64, uint64, uint64), **OPTIONS)
 def evaluate(address: int, group: int, work: int) -> None:
-    """Write the values (R, LANES) of a group of lattices.
+    """Write the values (R, LANES) of a group of lattices to the memory at `work`.
 
     The first group of a block also calibrates the block's inputs.
     """
@@ -227,10 +228,7 @@ def evaluate(address: int, group: int, work: int) -> None:
 
 @njit(inline="always")
 def reserve(table: Any) -> int:
-    """Reserve memory for one row's computation, aligned to a cache line.
-
-    Return its address.
-    """
+    """Reserve stack memory for one row, aligned to a cache line; return its address."""
     size = int64(table.work)
     made = carray(on_stack(size // 4 + LINE // 4), (1,), np.int32)
     start = uint64(made.ctypes.data)
@@ -240,7 +238,7 @@ def reserve(table: Any) -> int:
 
 @njit([void(ROW, uint64, float64[::1]), void(FLOATS, uint64, float64[::1])], **OPTIONS)
 def raw(row: Rows, address: int, out: Floats) -> None:
-    """Write the raw scores of one row, sums over all lattices, to `out` (R,)."""
+    """Write one row's raw scores, the sums over all lattices, to `out` (R,)."""
     table = table_at(address, TABLE)
     work = reserve(table)
     R = int64(table.output_count)
@@ -259,7 +257,7 @@ def raw(row: Rows, address: int, out: Floats) -> None:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: Rows, address: int, out: Floats) -> int:
-    """Add lattices to the sum `out[0]` until the sum passes a limit.
+    """Add up one row's lattices until the sum passes a limit; write it to `out[0]`.
 
     Returns 4 * (number of lattices added) + the answer: 0, 1, or `UNDECIDED` if no
     limit was passed.
@@ -287,10 +285,10 @@ def early(row: Rows, address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **OPTIONS)
 def decide(row: Rows, address: int) -> int:
-    """Return the answer for one row, 0, 1 or `UNDECIDED`.
+    """Return one row's answer: 0, 1 or `UNDECIDED`.
 
-    Without an early exit, the whole sum is compared with the threshold; it is
-    `UNDECIDED` near a tie.
+    A row that passes no limit is compared with the threshold; near it, the row is
+    `UNDECIDED`.
     """
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
@@ -307,7 +305,7 @@ def early_one(row: Rows, address: int) -> tuple[int, float]:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
-    """Add lattices to `totals` (R,) until the best class leads by enough.
+    """Add one row's lattices to `totals` (R,) until the best class leads by enough.
 
     Returns 4 * (number of lattices added) + `BEST`, or + `UNDECIDED` if no class ever
     led by enough.
@@ -336,7 +334,7 @@ MANY = (uint64, float64[:, ::1], int64[::1])
 
 @njit([void(ROWS, *MANY), void(FLOATS_2D, *MANY)], **OPTIONS)
 def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Add the sums over all lattices to the totals (N, R) of the rows X."""
+    """Add each row's sums over all lattices to `totals` (N, R); `codes` is not used."""
     sums = np.empty(totals.shape[1])
     for i in range(X.shape[0]):
         raw(X[i], address, sums)
@@ -346,19 +344,13 @@ def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
 
 @njit(void(ROWS, *MANY), **OPTIONS)
 def early_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Evaluate each row of X by `early`.
-
-    Write its sum to `totals` (N, 1) and its code to `codes` (N,).
-    """
+    """Call `early` for each row; write sums to `totals` (N, 1), and codes (N,)."""
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, totals[i])
 
 
 @njit(void(ROWS, *MANY), **OPTIONS)
 def early_by_margin_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Evaluate each row of X by `early_by_margin`.
-
-    Write its sums to `totals` (N, R) and its code to `codes` (N,).
-    """
+    """Call `early_by_margin` for each row; add to `totals` (N, R), write codes (N,)."""
     for i in range(X.shape[0]):
         codes[i] = early_by_margin(X[i], address, totals[i])

@@ -33,11 +33,11 @@ OPEN = -1  # marks a column whose value was not located yet
 
 @njit(inline="always")
 def locate(value: float, knots: Any) -> tuple[int, float]:
-    """Return (k, share): where a value lies among the ascending `knots`.
+    """Return a value's position (k, share) among the ascending `knots`.
 
-    `knots[k]` is the last that does not exceed the value; `share`, in [0, 1], is the
-    value's position between `knots[k]` and the next. Values beyond the ends are
-    clipped. For a missing value, k is the number of knots.
+    `knots[k]` is the last knot that does not exceed the value; `share`, in [0, 1], is
+    the fraction of the way to the next knot. Values beyond the ends are clipped. For a
+    missing value, k is the number of knots.
     """
     last = knots.shape[0] - 1
     if math.isnan(value):
@@ -68,7 +68,10 @@ def calibrate(
     parts: Any,
     out: Any,
 ) -> None:
-    """Write the calibrated inputs of one lattice to `out` (S,)."""
+    """Write the calibrated inputs of one lattice to `out` (S,).
+
+    `places` and `parts` (d,) store results of `locate` for the row's other lattices.
+    """
     for i in range(inputs.shape[0]):
         s = uint64(i)
         j = uint64(inputs[s])
@@ -82,10 +85,7 @@ def calibrate(
 
 @njit(inline="always")
 def halve(cells: Any, half: int, f: float, out: Any) -> None:
-    """Interpolate between the two halves of `cells`, at `f` in [0, 1].
-
-    Write the `half` results to `out`.
-    """
+    """Write (1 - f) * (first half of `cells`) + f * (second half) to `out`."""
     for k in range(half):
         i = uint64(k)
         out[i] = (cells[half + i] - cells[i]) * f + cells[i]
@@ -93,7 +93,10 @@ def halve(cells: Any, half: int, f: float, out: Any) -> None:
 
 @njit(inline="always")
 def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
-    """Interpolate between all vertices (V,) at `inputs` (S,), rounded to an integer."""
+    """Interpolate between all vertices (V,) at `inputs` (S,), rounded to an integer.
+
+    `work` and `other` (V / 2,) are overwritten.
+    """
     s = inputs.shape[0] - 1
     half, f = uint64(1 << s), inputs[s]
     for k in range(half):
@@ -112,11 +115,11 @@ def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
 
 @njit(inline="always")
 def walk(vertices: Any, inputs: Any, order: Any) -> float:
-    """Interpolate between the vertices (V,) of a simplex at `inputs` (S,).
+    """Interpolate between S + 1 of the vertices (V,): the simplex around `inputs` (S,).
 
-    The result is an integer. With the inputs in descending order, the weight of a
-    corner is the difference of two neighbouring inputs, so the order of equal inputs
-    does not matter. `order` is overwritten.
+    The result is rounded to an integer. With the inputs in descending order, the weight
+    of a corner is the difference of two neighbouring inputs, so the order of equal
+    inputs does not matter. `order` (S,) is overwritten.
     """
     for s in range(inputs.shape[0]):
         place = s
@@ -149,9 +152,9 @@ def base(
     whole: bool,
     out: Floats,
 ) -> None:
-    """Write each lattice's values (N, T, R), as integers.
+    """Write the values of all lattices for rows X to `out` (N, T, R), as integers.
 
-    If `whole`, write their sums over all lattices (N, 1, R).
+    If `whole`, write their sums over all lattices to `out` (N, 1, R).
     """
     d, T, S = knots.shape[0], inputs.shape[0], inputs.shape[1]
     places, parts = np.empty(d, np.int64), np.empty(d)

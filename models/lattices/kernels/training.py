@@ -1,9 +1,4 @@
-"""Compiled gradients for the training of lattices.
-
-`plain.py` explains the shapes. Level s of a lattice's weights holds the 2^s weights for
-its first s inputs, from position 2^s - 1 on; the last level holds the weights of the
-vertices.
-"""
+"""Compiled gradients for the training of lattices; `plain.py` explains the shapes."""
 
 import math
 from typing import NamedTuple
@@ -40,7 +35,11 @@ MODEL = types.NamedTuple(
 
 @njit(void(FLOATS, float64[::1]), **OPTIONS)
 def weigh(inputs: Floats, out: Floats) -> None:
-    """Write the interpolation weights (2 V - 1,) at `inputs` (S,), level by level."""
+    """Write a lattice's interpolation weights at `inputs` (S,) to `out` (2 V - 1,).
+
+    From position 2^s - 1 on, these are the 2^s weights for the first s inputs, s = 0
+    ... S; the last V are the weights of the vertices.
+    """
     out[0] = 1.0
     for s in range(inputs.shape[0]):
         half = uint64(1 << s)
@@ -54,9 +53,9 @@ def weigh(inputs: Floats, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64[::1]), **OPTIONS)
 def residuals(margins: Floats, y: int, out: Floats) -> None:
-    """Write the derivatives of the log loss by the margins, shape (R,).
+    """Write the derivatives of a row's log loss by its raw scores `margins` (R,).
 
-    A derivative is the predicted probability minus the truth, 0 or 1.
+    A derivative is the predicted probability of a class minus the truth, 0 or 1.
     """
     if margins.shape[0] == 1:
         out[0] = 0.5 * (1.0 + math.tanh(0.5 * margins[0])) - float(y)
@@ -73,9 +72,9 @@ def residuals(margins: Floats, y: int, out: Floats) -> None:
 
 @njit(float64(FLOATS, float64, float64[::1], float64[::1]), **OPTIONS)
 def descend(weights: Floats, f: float, cells: Floats, out: Floats) -> float:
-    """Interpolate between the two halves of `cells` at `f`, into `out`.
+    """Write (1 - f) * (first half of `cells`) + f * (second half) to `out`.
 
-    Return the derivative by `f` of the sum of the results, weighted by `weights`.
+    Return the derivative by `f` of the sum of `out` * `weights`.
     """
     half = uint64(weights.shape[0])
     slope = 0.0
@@ -92,9 +91,10 @@ PATH = (int64[::1], int64[::1], float64[::1])  # `order`, `path`, `weights` of `
 
 @njit(void(FLOATS, *PATH), **OPTIONS)
 def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
-    """Find the simplex that contains `inputs`.
+    """Find the simplex that contains `inputs` (S,).
 
-    Write the descending order of the inputs, and the corners and their weights.
+    Write the descending order (S,) of the inputs, and the simplex's corners `path` (S +
+    1,) and their interpolation weights (S + 1,).
     """
     S = inputs.shape[0]
     for s in range(S):
@@ -113,10 +113,7 @@ def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
 
 @njit(void(int64, MODEL, SUMS, SUMS), **OPTIONS)
 def score_row(i: int, model: Model, calibrated: Floats, out: Floats) -> None:
-    """Write each lattice's scores (T, R) and calibrated inputs (T, S) for a row.
-
-    `i` is the number of the training row.
-    """
+    """Write training row i's `calibrated` inputs (T, S) and its scores `out` (T, R)."""
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
     missing = calibrations.shape[2] - 1
@@ -161,9 +158,10 @@ def slope_between_all(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Add the gradient by vertices to `by_vertex`.
+    """Compute the gradients of the loss by one lattice's vertices and inputs.
 
-    Write the gradient by inputs to `out`.
+    `slopes` (R,) are the derivatives by the lattice's scores. The gradient by vertices
+    is added to `by_vertex` (R, V), the gradient by inputs is written to `out` (S,).
     """
     V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)
@@ -190,9 +188,9 @@ def slope_on_simplex(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Compute a lattice's gradients by vertices and inputs, on simplices.
+    """Do the same as `slope_between_all`, for a lattice that interpolates on simplices.
 
-    The outputs are those of `slope_between_all`.
+    `order`, `path` and `weights` are overwritten, as by `climb`.
     """
     S = inputs.shape[0]
     climb(inputs, order, path, weights)
@@ -216,10 +214,11 @@ def gradient(
     by_vertex: Floats,
     by_bias: Floats,
 ) -> None:
-    """Add up the gradient of the log loss over the training rows `rows`.
+    """Add the gradient of the log loss of some training rows to three arrays.
 
-    It is added to `by_calibration`, `by_vertex` and `by_bias`. If `joint`, the loss is
-    that of the sum of all lattices, else that of each lattice by itself.
+    These are `by_calibration` (T, S, P + 1), `by_vertex` (T, R, V) and `by_bias` (R,).
+    If `joint`, the loss is that of the sum of all lattices, else that of each lattice
+    by itself.
     """
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
@@ -269,6 +268,7 @@ def adam(
 ) -> None:
     """Update `parameters` by one step of Adam (Kingma and Ba, Algorithm 1).
 
+    `slopes` is the gradient. Adam's moments `means` and `squares` are updated, too;
     `step` counts from 1.
     """
     first, second = 1.0 - 0.9**step, 1.0 - 0.999**step

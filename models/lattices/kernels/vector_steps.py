@@ -45,9 +45,9 @@ def _add_product(builder: Any, a: Any, b: Any, c: Any) -> Any:
 
 @in_llvm(types.void(ADDRESS, ADDRESS, types.float64, ADDRESS))
 def calibrate(builder: Any, low: Any, high: Any, part: Any, out: Any) -> None:
-    """Interpolate between `low` and `high` (STEP,) at `part` in [0, 1].
+    """Write low + (high - low) * part, rounded to integers, to `out` (STEP,) int32.
 
-    Write the results, rounded to integers, to `out`.
+    `low` and `high` are addresses of int32 arrays (STEP,); `part` is in [0, 1].
     """
     ints, floats = ir.VectorType(INT, STEP), ir.VectorType(DOUBLE, STEP)
     low, high = (builder.sitofp(load(builder, at, ints), floats) for at in (low, high))
@@ -61,9 +61,10 @@ def calibrate(builder: Any, low: Any, high: Any, part: Any, out: Any) -> None:
 
 @in_llvm(types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS))
 def collect_keys(builder: Any, inputs: Any, places: Any, s: Any, out: Any) -> None:
-    """Write the `inputs` at the positions `places` as numbers to sort.
+    """Write input number `s` of sixteen lattices to `out`, as numbers to sort.
 
-    The lowest bits of each number hold the input's number `s`.
+    The input of each lattice is at its position in `places`. The lowest bits of each
+    number are `s`.
     """
     found = gather(builder, inputs, load(builder, places, INTS), INTS)
     which = spread(builder, builder.trunc(s, INT), INTS)
@@ -73,7 +74,7 @@ def collect_keys(builder: Any, inputs: Any, places: Any, s: Any, out: Any) -> No
 
 @in_llvm(types.void(ADDRESS, ADDRESS, ADDRESS))
 def collect_shares(builder: Any, inputs: Any, places: Any, out: Any) -> None:
-    """Write the `inputs` at the positions `places` as float64 in [0, 1]."""
+    """Write the `inputs` at the positions `places` to `out`, as float64 in [0, 1]."""
     found = gather(builder, inputs, load(builder, places, INTS), INTS)
     share = constant(DOUBLES, 2.0**-BITS)
     whole = builder.sitofp(found, DOUBLES)
@@ -91,9 +92,10 @@ def exchange(builder: Any, first: Any, second: Any) -> None:
 
 @in_llvm(types.void(*[ADDRESS] * 5))
 def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) -> None:
-    """Interpolate on the simplex that the descending keys describe.
+    """Interpolate sixteen lattices on the simplices that their sorted `keys` describe.
 
-    The vertices of neighbouring lanes are `far` apart.
+    A lattice has `size` keys, in descending order. The vertices of the next lattice lie
+    `far` numbers further.
     """
     lanes = ir.Constant(INTS, [INT(lane) for lane in range(LANES)])
     far = spread(builder, builder.trunc(far, INT), INTS)
@@ -124,7 +126,10 @@ def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) 
 
 
 def _halving(inputs: int, whole: bool) -> Any:
-    """Make a function that interpolates over the last `inputs` inputs."""
+    """Make a function that interpolates along the last `inputs` inputs.
+
+    It reads int32 vertices if `whole`, else float64 cells.
+    """
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:

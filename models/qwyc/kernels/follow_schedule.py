@@ -24,8 +24,8 @@ def follow_limits(
 ) -> None:
     """Evaluate a schedule for two classes on scores (N, T).
 
-    The kernel writes each row's decision to `decisions` (N,), and the number of
-    base models that it needed to `used` (N,).
+    Writes each row's decision to `decisions` (N,), and the number of base models used
+    for the row to `used` (N,).
     """
     last = order.shape[0]
     for i in range(scores.shape[0]):
@@ -39,7 +39,7 @@ def follow_limits(
         if r < last:
             decisions[i] = total > upper[r]
             used[i] = r + 1
-        else:
+        else:  # added again, as rounding depends on the order
             total = 0.0
             for t in range(last):
                 total += scores[i, t]
@@ -76,8 +76,8 @@ def follow_margins(
 ) -> None:
     """Evaluate a schedule for K classes on scores (N, T, K).
 
-    The kernel writes the class of each row to `choices` (N,), and the number of
-    base models that the row needed to `used` (N,).
+    Writes each row's class to `choices` (N,), and the number of base models used for
+    the row to `used` (N,).
     """
     last = order.shape[0]
     sums = np.empty(bias.shape[0], np.float64)

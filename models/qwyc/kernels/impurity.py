@@ -23,12 +23,12 @@ CHUNK = 256  # columns of a row that are read together
 def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float:
     """Return the impurity of rows in bins (B, 4): the total of n sqrt(q (1 - q)).
 
-    Rows are in one bin if their running sums are close. A bin is stored as its number
-    of rows n, the number of rows that end positive, and the sum and the sum of squares
-    of their gains (final sum - running sum). The first bin's middle lies `lowest` above
-    the border between decisions, each other bin `width` further. q is the share of
-    positive rows among the n rows and `NORMAL` imaginary rows. The gains of imaginary
-    rows have the normal distribution that fits this bin and its two neighbours.
+    A bin has the rows whose running sums are close. Its columns are the number of rows
+    n, the number of rows that end positive, and the sum and the sum of squares of gains
+    (final sum - running sum). The middle of bin b lies `lowest` + b * `width` above the
+    border between decisions. q is the share of positive rows among the n rows and
+    `NORMAL` imaginary rows. The gains of imaginary rows have the normal distribution
+    that fits this bin and its two neighbours.
     """
     total = 0.0
     for b in range(bins.shape[0]):
@@ -63,12 +63,12 @@ def measure_impurity(
     most: NDArray[np.float64],
     impurity: NDArray[np.float64],
 ) -> None:
-    """Write to `impurity` (L,) how impure the bins are after each column; two classes.
+    """Write to `impurity` (L,) the impurity after each base model; two classes.
 
-    A column holds the scores of one base model, which are added to the running
-    `sums`. The bins are of equal width from `least` to `most`, both (L,). `final`
-    are the sums of the whole ensemble; a row ends positive if its final sum is at
-    least `border`.
+    `columns` (L,) are the base models' columns in `scores`, each of which is added to
+    the running `sums` (n,). The bins are of equal width from `least` to `most`, both
+    (L,). `final` are the sums of the whole ensemble; a row ends positive if its final
+    sum is at least `border`.
     """
     bins = np.empty((CHUNK, BINS, 4), np.float64)
     scale = np.empty(CHUNK, np.float64)
@@ -110,12 +110,11 @@ def measure_margin_impurity(
     models: NDArray[np.int64],
     impurity: NDArray[np.float64],
 ) -> None:
-    """Write to `impurity` (L,) how impure bins are after each base model; K classes.
+    """Write to `impurity` (L,) the impurity after each base model; K classes.
 
-    Rows are put into `MARGIN_BINS` equal bins of their new margins, up to the
-    largest. The impurity of a bin of n rows is n sqrt(e). e is the share of rows
-    whose leading class is not the class chosen at the end, with half a row added to
-    either count.
+    Rows are put into `MARGIN_BINS` equal bins by their new margin, up to the largest.
+    The impurity of a bin of n rows is n sqrt(e). e is the share of rows whose leading
+    class is not the class chosen at the end, with half a row added to either count.
     """
     count = rows.shape[0]
     margins = np.empty(count, np.float64)

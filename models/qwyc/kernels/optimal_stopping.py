@@ -112,7 +112,7 @@ def cheapest_cuts(
 
     These cuts of the list have the least total cost. A wrong stop costs `penalty`. A
     low stop is wrong with probability `chances` (n,), a high stop with 1 - `chances`.
-    To go on costs `onward` (n,) >= 0 for each entry; NaN is for rows that stopped at an
+    To go on costs `onward` (n,) >= 0 for each entry; NaN marks rows that stopped at an
     earlier position. Unless `both`, nothing stops high, and b is n.
 
         ids      4      0      ~2     1      3
@@ -166,7 +166,7 @@ def cheapest_cuts(
 
 @njit(float64[::1](), **OPTIONS)
 def level_chances() -> NDArray[np.float64]:
-    """Return the probability that a row ends positive for each level, shape (256,)."""
+    """Return the probability (256,) that a row ends positive, for each level."""
     chances = np.zeros(256, np.float64)
     for level in range(1, 255):
         chances[level] = 1.0 / (1.0 + math.exp((MIDDLE - level) / STEPS))
