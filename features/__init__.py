@@ -1,7 +1,7 @@
 """Items, the features that describe items, and the costs of features.
 
-Cost curves are imported when they are first used: clients import errors and items, and
-compute nothing.
+Cost curves are imported only when first used: clients of a server need errors and
+items, and nothing that computes.
 """
 
 from importlib import import_module

@@ -21,7 +21,7 @@ class PolydomError(Exception):
     code = "polydom_error"
 
     def __str__(self) -> str:
-        """Return the message, with special characters escaped, shortened if long."""
+        """Return the message as printable characters; a long one lacks its middle."""
         return printable(super().__str__())
 
 
@@ -41,9 +41,9 @@ def without_frames(error: AnyError) -> AnyError:
 
 
 def printable(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    """Escape control characters, and shorten a text that is longer than `longest`.
+    """Escape the control characters of a text, and cut its middle if it is too long.
 
-    A shortened text lacks its middle.
+    The result has at most `longest` characters.
 
     Examples
     --------
@@ -61,13 +61,13 @@ def printable(text: str, longest: int = LONGEST_MESSAGE) -> str:
 
 
 class BadItem(PolydomError):
-    """An item cannot be used: it is of another format, empty or too large."""
+    """An item cannot be used: its format is wrong, or it is empty or too large."""
 
     code = "bad_item"
 
 
 class BadFeature(PolydomError):
-    """A feature or step does not exist, raised an error, or gave NaN."""
+    """A feature or step does not exist, raised an error, or returned NaN."""
 
     code = "bad_feature"
 
@@ -85,10 +85,10 @@ class BadInput(PolydomError, ValueError):
 
 
 class BadRow(BadInput):
-    """A row holds NaN or infinity, and its model has no answer for such a row.
+    """A row holds NaN or infinity, and its model cannot answer for such a row.
 
-    `column` is the position of the number in the full row; None if finite numbers
-    overflow together.
+    `column` is the position of that number in the full row. It is None if all numbers
+    are finite, but the model's sums of them overflow.
     """
 
     def __init__(self, message: str, column: int | None = None) -> None:
@@ -97,7 +97,7 @@ class BadRow(BadInput):
 
 
 class AllAlike(BadInput):
-    """Nothing can be fitted, because all given rows get the same decision."""
+    """A fit is impossible, because all given rows get the same decision."""
 
 
 class BadModel(PolydomError):
@@ -107,7 +107,7 @@ class BadModel(PolydomError):
 
 
 class BadIndexFile(PolydomError):
-    """An index file is damaged, truncated, foreign or of another version."""
+    """An index file is damaged, cut off, of another version, or no index at all."""
 
     code = "bad_index_file"
 
@@ -142,19 +142,19 @@ class BadWorker(PolydomError):
 
 
 class Unfinished(PolydomError):
-    """Another machine must finish the build; work that is done stays on disk."""
+    """Another machine must do its part of the build first; finished work is kept."""
 
     code = "unfinished"
 
 
 class LacksTimes(Unfinished):
-    """A build waits for times, which `polydom measure` takes on another machine."""
+    """A build needs times that `polydom measure` must take on another machine."""
 
     code = "lacks_times"
 
 
 class LacksWork(Unfinished):
-    """A measurement waits for work, which `polydom build` does on another machine."""
+    """A measurement needs work that `polydom build` must do on another machine."""
 
     code = "lacks_work"
 

@@ -1,4 +1,4 @@
-"""Computing features of an item, one at a time, each step at most once.
+"""Computes the features of an item one at a time, and each step at most once.
 
 An `Extractor` is made once and shared. An `Extraction` belongs to one item and one
 thread. Requests wait for `Extraction.compute`, so `Extractor` prepares everything that
@@ -24,18 +24,22 @@ MISSING = object()
 
 
 class StepCall(NamedTuple):
-    """A step's function, and the positions of its arguments in an item's results."""
+    """A step's function, and the positions of its arguments (`sources`).
+
+    An argument is the result of the step at its position. The position after all steps
+    means the item's payload.
+    """
 
     function: Function
     sources: tuple[int, ...]
 
 
 class FeatureCall(NamedTuple):
-    """A feature's function, its arguments' positions, and its columns in the full row.
+    """A feature's function, and where its arguments and its columns are.
 
-    `steps` are the positions of the steps that must run first. `test` maps the values
-    of the columns to bytes, one for each column; the byte `failed` marks an invalid
-    value.
+    `steps` are the positions of all steps that must run first. `sources` are the
+    positions of the arguments, as in `StepCall`. `columns` is the feature's part of the
+    full row. `test` maps its values to bytes; the byte `failed` marks an invalid value.
     """
 
     steps: tuple[int, ...]
@@ -61,9 +65,9 @@ class Extractor:
     steps : tuple of s Step
         All steps that the features need, each step after the steps that it needs.
     needs : tuple of m tuples of int
-        Ascending positions in `steps` of all steps that each feature needs.
+        For each feature: ascending positions in `steps` of all steps that it needs.
     whole : bool
-        True if all features are columns of a record, so that a record is read at once.
+        True if all features are columns of a record. Such a record is read at once.
     """
 
     def __init__(self, features: Sequence[Feature], widths: Sequence[int]) -> None:
@@ -102,9 +106,9 @@ class Extractor:
     def probe(
         cls, features: Sequence[Feature], item: Item, where: str = "the item"
     ) -> "Extractor":
-        """Make an extractor with the widths that the features have on an item.
+        """Make an extractor, and compute one item to find the features' widths.
 
-        Raises BadFeature also if a feature fails on `item`; `where` names the item.
+        Raises BadFeature also if a feature fails on `item`, called `where` in messages.
         """
         blind = cls(features, [1] * len(features))
         extraction = blind.begin(item, np.empty(0, FLOAT32), where)
@@ -117,13 +121,12 @@ class Extractor:
         return cls(features, widths)
 
     def _sources(self, node: Node) -> tuple[int, ...]:
-        """Return the positions of a node's inputs: its steps, or the payload."""
         return tuple(self.steps.index(need) for need in node.needs) or (
             len(self.steps),
         )
 
     def columns(self, position: int) -> slice:
-        """Return the slice of the full row that holds the columns of a feature."""
+        """Return the slice of the full row that has the columns of one feature."""
         start = sum(self.widths[:position])
         return slice(start, start + self.widths[position])
 
@@ -158,9 +161,9 @@ class Extractor:
         return row
 
     def read(self, item: Item) -> Item:
-        """Read a record's columns into a full row if all features are columns.
+        """Return a record together with its full row, if all features are columns.
 
-        The result is an item with that row. Every other item is returned unchanged.
+        Return every other item unchanged.
         """
         if not self.whole or isinstance(item.payload, ReadRecord):
             return item
@@ -169,8 +172,8 @@ class Extractor:
     def check(self, item: Item, where: str = "the item") -> None:
         """Compute an item twice, in opposite orders; BadFeature if a column differs.
 
-        A difference means that a feature is not deterministic, or that it changed the
-        result of a step that other features need.
+        If it differs, a feature is not deterministic, or it changed the result of a
+        step that other features need.
         """
         first = self.extract(item, where)
         second = np.empty_like(first)
@@ -210,12 +213,12 @@ class Extraction:
         self._results.append(payload)
 
     def compute(self, position: int) -> None:
-        """Compute a feature into the row, with all steps that have no result yet.
+        """Compute a feature into `row`; first run the steps that have no result yet.
 
-        Raises BadFeature if the feature or a step raises, or if the result is not
-        one-dimensional, has another length than the feature's width, or holds a number
-        that is not finite. The row's columns of the feature are undefined then. Columns
-        of a record may hold NaN. If a step cannot use the item, BadItem is raised.
+        Raises BadFeature if the feature or a step raises an error, or if the result is
+        not one-dimensional, has another length than the feature's width, or holds a
+        number that is not finite. The feature's columns of `row` are then undefined.
+        Columns of a record may hold NaN. Raises BadItem if a step cannot use the item.
         """
         values = self.values(position)
         _, _, _, columns, width, test, failed = self._calls[position]
@@ -235,7 +238,7 @@ class Extraction:
             )
 
     def values(self, position: int) -> Row:
-        """Compute a feature, and return its columns without checking their number."""
+        """Compute a feature, and return its columns; their number may be wrong."""
         values: Any
         results = self._results
         steps, function, sources, *_ = self._calls[position]
@@ -262,9 +265,9 @@ class Extraction:
         return checked
 
     def compute_step(self, position: int) -> None:
-        """Run a step on the results of its needs, which must have been computed before.
+        """Run a step on the results of the steps that it needs.
 
-        The step runs even if it has a result.
+        Those steps must have run before. The step runs even if it has a result.
         """
         function, sources = self._extractor.step_calls[position]
         results = self._results
@@ -285,7 +288,7 @@ class Extraction:
 
 
 class Extracted(Extraction):
-    """A record whose features were all read into its row before."""
+    """The extraction of a record whose full row was read before."""
 
     __slots__ = ()
 
@@ -305,7 +308,7 @@ def as_float32(values: object) -> Row:
 
 
 def common_kind(features: Sequence[Feature]) -> Kind:
-    """Return the kind of items of all features; BadFeature if kinds or names clash."""
+    """Return the kind of all features' items; BadFeature if kinds or names clash."""
     if not features:
         raise BadFeature("there are no features")
     kinds = {feature.kind: feature.name for feature in features}
@@ -321,7 +324,7 @@ def common_kind(features: Sequence[Feature]) -> Kind:
 
 
 def with_needs(nodes: Iterable[Node]) -> tuple[Step, ...]:
-    """List all steps that the nodes need, each step after its own needs."""
+    """List all steps that the nodes need, directly or not, each after its own needs."""
     found: dict[Step, None] = {}
 
     def visit(node: Node) -> None:

@@ -19,7 +19,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A step or a feature; call it as the function it was made of."""
+    """A step or a feature. Calling it calls the function that it was made of."""
 
     # Name of the function, unless another was given. Features that are used together
     # have different names.
@@ -39,13 +39,13 @@ class Node:
     version: str = field(default="", kw_only=True)
 
     def __call__(self, *inputs: Any) -> Any:
-        """Run the function."""
+        """Call the function with `inputs`, and return its result."""
         return self.function(*inputs)
 
 
 @dataclass(frozen=True, eq=False)
 class Step(Node):
-    """Shared preparation, such as decoding an image."""
+    """Preparation that several features share, such as decoding an image."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +87,12 @@ def step(
     needs: Sequence[Step] = (),
     version: str = "",
 ) -> Step | Callable[[Function], Step]:
-    """Make a function a step.
+    """Make a step of a function; use it as a decorator.
 
     Parameters
     ----------
     kind
-        Kind of the items that the step prepares; by default the kind of `needs`.
+        Kind of items: "image", "text" or "record". By default the kind of `needs`.
     needs
         Steps whose results the function receives, in order. Without needs, the
         function receives the item's payload.
@@ -104,8 +104,8 @@ def step(
     Raises
     ------
     BadFeature
-        If neither kind nor needs are given, kinds differ, or the function does not
-        take as many arguments as it will receive.
+        If neither `kind` nor `needs` is given, if kinds differ, or if the function
+        takes more or fewer arguments than it will receive.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def feature(
     declared: Mapping[str, float] | None = None,
     version: str = "",
 ) -> Feature | Callable[[Function], Feature]:
-    """Make a function a feature.
+    """Make a feature of a function; use it as a decorator.
 
     Parameters
     ----------
@@ -153,7 +153,8 @@ def feature(
     name
         Name of the feature; None for the function's name.
     declared
-        Constant costs by unit, each finite and not negative; see `Feature`.
+        Constant costs by unit, such as ``{"s": 0.002}``, each 0 or more and finite. A
+        feature with declared seconds is not measured.
 
     Raises
     ------
@@ -190,7 +191,7 @@ def feature(
 
 
 def name_of(function: Function) -> str:
-    """Return a function's name; raise BadFeature for a callable object without one."""
+    """Return a function's name; raise BadFeature for an object without a name."""
     name = getattr(function, "__name__", None)
     if not isinstance(name, str):
         raise BadFeature(f"{function!r} has no name of its own; give one with name=")
@@ -202,7 +203,8 @@ def kind_of(
 ) -> Kind:
     """Return the kind of items that a function works on.
 
-    Raises BadFeature if the kinds of `needs` differ or the arguments do not fit.
+    Raises BadFeature if kinds differ, or if the function does not take one argument for
+    each of `needs`. `where` begins the message.
     """
     strangers = [need for need in needs if not isinstance(need, Step)]
     if strangers:

@@ -1,4 +1,4 @@
-"""Numbers written for people, rounded: times, costs, shares."""
+"""Writes numbers for people, rounded: times, costs, shares."""
 
 import math
 
@@ -19,7 +19,7 @@ def show_us(microseconds: float) -> str:
 
 
 def show_ms(milliseconds: float) -> str:
-    """Write milliseconds by three digits: `0.0295 ms`, `5.20 ms`, `1,280 ms`.
+    """Write milliseconds with three digits: `0.0295 ms`, `5.20 ms`, `1,280 ms`.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def show_ms(milliseconds: float) -> str:
 
 
 def show_cost(amount: float, unit: str) -> str:
-    """Write a cost: seconds ("s") and microseconds ("us") as milliseconds, or money.
+    """Write a cost: as milliseconds if `unit` is "s" or "us", and else as money.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def show_cost(amount: float, unit: str) -> str:
 
 
 def show_accuracy(share: float) -> str:
-    """Write an accuracy, another measure of quality, or its error: `0.983`."""
+    """Write a quality, or an error of it, with three decimals: `0.983`."""
     return f"{share:.3f}"
 
 

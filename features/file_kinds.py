@@ -87,10 +87,7 @@ def is_text(start: bytes) -> bool:
 
 
 def cure_for(name: str | None) -> str:
-    """Return advice to convert an image of a format that polydom does not read.
-
-    The result is "" for all other formats.
-    """
+    """Return advice on an image format that polydom does not read; else ""."""
     if name not in OTHER_IMAGES:
         return ""
     return f"{name} is not read; save it as {'PNG' if name == 'SVG' else 'JPEG'}"

@@ -1,4 +1,4 @@
-"""Fingerprints tell whether a feature is still the one that an index was built with.
+"""Fingerprints: hashes that show if a feature has changed since an index was built.
 
 A fingerprint is the same in every process, on every machine and in every version of
 Python. The path of a file and the names of polydom's modules do not change it.
@@ -38,19 +38,19 @@ LONG = 200  # characters; the hash of a longer text replaces the text
 
 
 def fingerprint(feature: Feature) -> str:
-    """Hash what a feature's values depend on: sha256, in hexadecimal.
+    """Return a hash of all that a feature's values depend on: SHA-256, hexadecimal.
 
-    Of the functions of the feature and of its steps, the hash covers:
+    For the functions of the feature and of its steps, the hash covers:
 
     * the statements of its file that the function needs, directly or not;
-    * whole modules of the user's own that these statements import, directly or not;
+    * each of the user's own modules that these statements import, directly or not;
     * plain data in captured variables, defaults and global variables: numbers, texts,
       containers, arrays;
     * names of installed libraries, but not their code;
     * the author's `version`.
 
-    BadFeature if a source cannot be read; if a function holds an object that is neither
-    code nor plain data, such as an estimator, and has no `version`.
+    Raises BadFeature if a source cannot be read, or if a function without a `version`
+    holds an object that is neither code nor plain data, such as an estimator.
     """
     return _Parts(feature).digest()
 
@@ -69,11 +69,12 @@ class _Untold(Exception):
 
 
 class _Parts:
-    """The parts of a feature's fingerprint.
+    """The parts of a feature from which its fingerprint is computed.
 
-    `statements` and `modules` hold digests of the statements that the functions need,
-    and of the user's own modules. `variables` holds plain data of global variables,
-    written out, by name. `nodes` has a line of text for each step, and for the feature.
+    `statements` has digests of the statements that the functions need, `modules`
+    digests of the user's own modules, and `variables` the plain data of global
+    variables as texts, by name. `nodes` has a line of text for each step, and for the
+    feature.
     """
 
     def __init__(self, feature: Feature) -> None:
@@ -112,7 +113,7 @@ class _Parts:
             ) from None
 
     def _text_of(self, value: Any) -> str:
-        """Write out a value; functions and classes by name, with their statements."""
+        """Return a value as text, and add the statements of functions and classes."""
         if type(value) in ATOMS:
             return self._without_folder(repr(value))
         if id(value) not in self._texts:
@@ -213,7 +214,7 @@ class _Parts:
     def _needs(self, function: types.FunctionType) -> bool:
         """Add the statement that defines a function, and all statements that it needs.
 
-        Return False if the source of the function cannot be read.
+        Returns False if the source of the function cannot be read.
         """
         scope, code = function.__globals__, function.__code__
         module = scope.get("__name__", "")
@@ -238,10 +239,10 @@ class _Parts:
         return True
 
     def _variable(self, name: str, value: Any, *, defined: bool) -> None:
-        """Note the value of a global variable, if it is plain data.
+        """Add the value of a global variable, if it is plain data.
 
         Any other value is ignored if the file has statements that define the variable
-        (`defined`), since the statements are hashed. Without them _Untold is raised.
+        (`defined`), since the statements are hashed. Otherwise _Untold is raised.
         """
         if defined and callable(value):
             return
@@ -252,7 +253,7 @@ class _Parts:
                 raise _Untold(f"the variable {name}, which holds {error}") from None
 
     def _take(self, syntax: Syntax, first: Statement, *, ours: bool) -> set[str]:
-        """Add a statement and all statements that it needs; return the used names."""
+        """Add a statement and all that it needs; return all names that occur there."""
         names: set[str] = set()
         stars = syntax.binding.get("*", ())
         left = [first, *(syntax.statements[place] for place in stars)]
@@ -294,10 +295,7 @@ def _closure(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _first(module: Any) -> str:
-    """Return the top-level package of a module.
-
-    Inner modules do not count, since libraries move them between versions.
-    """
+    """Return the top-level package of a module, since inner modules may move."""
     return module.partition(".")[0] if isinstance(module, str) else "builtins"
 
 

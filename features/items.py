@@ -44,13 +44,13 @@ NEEDED = "a number, a string, a boolean or nothing is needed"
 
 
 class ReadRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A record that was read into the full `row` (width,) of its extractor."""
+    """A record that an extractor has read: `row` (width,) has all its columns."""
 
     row: NDArray[np.float32]
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """A record's columns without a usable value, and the features that need them."""
+    """A record's columns that lack a usable value, and the features that need them."""
 
     # Names of the columns with a value that no training item had
     unknown: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Gaps(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One thing to classify; `make_item` checks items and makes them."""
+    """One thing to classify. `make_item` checks its content and makes it."""
 
     kind: Kind
     # Encoded image, text or record: the argument of features without needs
@@ -120,9 +120,10 @@ def image_item(
 
     `data` is a JPEG, PNG, GIF, BMP or WebP file; only the first frame of an animation
     counts. If `pair` is True, the size is (width, height), and otherwise their product.
-    Raises BadItem if the image has more than `max_pixels` pixels or `max_decoded`
-    decoded bytes, or more pieces than images have. A small file could ask for much
-    memory: Pillow itself warns above 89 million pixels, and refuses twice that number.
+    It is larger if pixels take longer to decode than usual. Raises BadItem if the image
+    has more than `max_pixels` pixels or `max_decoded` decoded bytes, or more pieces
+    than images have. A small file could ask for much memory: Pillow itself warns above
+    89 million pixels, and refuses twice that number.
     """
     if not isinstance(data, bytes):
         raise BadItem(f"an image must come as bytes, not {type(data).__name__}")
@@ -148,11 +149,11 @@ def image_item(
 
 
 def text_item(text: str, *, pair: bool = False) -> Item:
-    """Make an item of a text. The size is its characters; 1 for the empty text.
+    """Make an item of a text; its size is the number of characters, or 1 if empty.
 
-    If `pair` is True, the size is (words, sentences). Words are counted by spaces and
-    line ends, sentences by the marks that end them. This takes a fraction of the time
-    of finding the words.
+    If `pair` is True, the size is (words, sentences), estimated: words by spaces and
+    line ends, sentences by the marks that end them. To split the text would take much
+    longer.
     """
     if not isinstance(text, str):
         raise BadItem(f"a text must come as str, not {type(text).__name__}")
@@ -168,8 +169,8 @@ def record_item(columns: Mapping[str, Value]) -> Item:
     """Make an item of a record: numbers and strings by column name; its size is 1.
 
     None and NaN mean that a value is missing. NumPy's numbers and strings are converted
-    to Python's, decimal numbers to floats, and dates to texts. Raises BadItem for any
-    other value.
+    to Python's, decimal numbers to floats, and dates and times to texts. Raises BadItem
+    for any other value.
     """
     if not isinstance(columns, Mapping):
         raise BadItem(f"a record must come as a mapping, not {type(columns).__name__}")
@@ -207,10 +208,10 @@ def _plain(value: Any) -> Any:
 
 
 def sample_items(kind: Kind) -> tuple[Item, ...]:
-    """Make small items that take every path through the ready-made features of a kind.
+    """Make small items for a first run of the ready-made features of a kind.
 
-    For records the result is empty: their features import nothing, so nothing has to be
-    warmed.
+    Their run imports everything that the features need. Records need no such items,
+    since their features import nothing.
     """
     if kind == "record":
         return ()

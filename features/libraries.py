@@ -1,7 +1,7 @@
 """Versions of the libraries on which computed values depend.
 
 Other installed libraries, such as an engine of a cluster or a tool for tests, do not
-count: machines that compute the same may differ in them.
+count: two machines with different versions of them compute the same values.
 """
 
 import contextlib
@@ -32,10 +32,10 @@ SPEAKING = frozenset(
 def versions(files: Iterable[Path] = ()) -> dict[str, str]:
     """Return the versions of Python and of the distributions that features use.
 
-    The result covers the distributions that polydom requires, the distributions that
-    the user's `files` import, directly or by the user's own modules, and everything
-    that these distributions require and that is installed. The files are read and not
-    run. Keys such as "numpy" are sorted; the version of "python" has two numbers.
+    These are the distributions that polydom requires, the distributions that the user's
+    `files` import, directly or by the user's own modules, and all installed
+    distributions that these require. The files are read, not run. Keys such as "numpy"
+    are sorted; the version of "python" has two numbers, as in "3.13".
     """
     modules = others_modules(files)
     named = {name for one in modules for name in _distributions().get(one, ())}
@@ -44,7 +44,7 @@ def versions(files: Iterable[Path] = ()) -> dict[str, str]:
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """Name the versions that differ, such as "numpy 2.1 (here 2.0)"."""
+    """Describe the versions that differ, such as "numpy 2.1 (here 2.0)"."""
     return [
         f"{name} {there.get(name, 'missing')} (here {here.get(name, 'missing')})"
         for name in sorted({*here, *there})
@@ -54,7 +54,7 @@ def differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
 
 @functools.cache
 def _closure(named: frozenset[str]) -> dict[str, str]:
-    """Return the versions of some distributions, of polydom and of all requirements."""
+    """Return the versions of polydom, of `named`, and of all that these require."""
     found: dict[str, str] = {}
     left = [(OURS, EXTRAS), *((name, NO_EXTRAS) for name in named)]
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -73,7 +73,7 @@ def _closure(named: frozenset[str]) -> dict[str, str]:
 def _required(
     by: str, requirements: Iterable[str], extras: frozenset[str]
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """List the requirements, on this machine, of a distribution with some extras."""
+    """Yield the name and extras of each requirement of `by` on this machine."""
     for text in requirements:
         with contextlib.suppress(InvalidRequirement):  # old distributions may have one
             wanted = Requirement(text)
@@ -87,5 +87,4 @@ def _required(
 
 @functools.cache
 def _distributions() -> Mapping[str, list[str]]:
-    """Return the names of the distributions that install each top-level module."""
     return packages_distributions()

@@ -22,12 +22,12 @@ def ready_made_features() -> tuple[Feature, ...]:
 def load_features(
     names: Sequence[str], files: Sequence[Path] = ()
 ) -> tuple[Feature, ...]:
-    """Find features by name, and add all that the user's files define.
+    """Return the features with these names, and all features that files define.
 
-    `names` are of ready-made features or of features in `files`. The files are
-    executed. The result has the named features first, then the other features of the
-    files in the order of definition, and each feature once. BadFeature suggests the
-    nearest name for an unknown name, and gives the line if a file cannot be imported.
+    `names` are of ready-made features or of features in the user's `files`, which are
+    executed. The named features come first, then the other features of the files in the
+    order of definition. No feature comes twice. BadFeature suggests the nearest name
+    for an unknown name, and gives the line if a file cannot be imported.
     """
     ready_made = ready_made_features()
     known = {feature.name: feature for feature in ready_made}
@@ -54,10 +54,10 @@ def load_features(
 
 
 def run_file(file: Path) -> dict[str, Any]:
-    """Execute a Python file, and return the names that the file defines.
+    """Execute a Python file, and return the variables that it defines, by name.
 
-    The file's module does not stay in `sys.modules`. So joblib's cloudpickle sends the
-    functions whole to workers, which cannot import the file.
+    The file's module does not stay in `sys.modules`. So joblib's cloudpickle sends
+    whole functions to workers, which could not import the file.
     """
     if not file.is_file():
         what = "this is a folder" if file.exists() else "No such file or directory"
@@ -71,7 +71,7 @@ def run_file(file: Path) -> dict[str, Any]:
 
 
 def line_in(file: Path, error: Exception) -> int | None:
-    """Return the last line of `file` that an error passed through; None for no line."""
+    """Return the number of the last line of `file` in an error's traceback, or None."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno
     lines = [

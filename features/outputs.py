@@ -1,4 +1,4 @@
-"""Files that a command writes; a path is refused if a file of another kind is there."""
+"""Checks a path before a command writes to it, so that no other file is lost."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -22,11 +22,10 @@ def refuse_output(
 ) -> None:
     """Raise BadInput if a command must not write to a path, or cannot.
 
-    A path that holds another kind of file is refused. An existing file may be replaced
-    if it is empty or `is_own` returns True for it, unless it is one of the files that
-    the command reads (`read`). In messages, `what` is a noun with its article for the
-    file to write (`an index`), `example` a name for such a file, and `option` the
-    option that named the file.
+    A file may only be replaced if it is empty or `is_own` returns True for its path,
+    and if it is none of the files that the command reads (`read`). In messages, `what`
+    is a noun with its article for the file to write (`an index`), `example` a name for
+    such a file, and `option` the option that named the file.
     """
     named = f"{option} {path}".lstrip()
     if path.is_dir():
@@ -52,7 +51,7 @@ def refuse_output(
 
 
 def refuse_place(path: Path, option: str = "") -> None:
-    """Raise BadInput if the folder of a file does not exist, or is not writable."""
+    """Raise BadInput if the folder of `path` does not exist, or is not writable."""
     named = f"{option} {path}".lstrip()
     if not path.parent.is_dir():
         raise BadInput(f"{named}: there is no folder {path.parent}")
@@ -66,7 +65,7 @@ def _is_system(folder: Path) -> bool:
 
 
 def head_of(path: Path) -> bytes:
-    """Read the beginning of a file; return b"" if it cannot be read."""
+    """Return the first `HEAD_BYTES` of a file; b"" if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(HEAD_BYTES)
@@ -75,7 +74,7 @@ def head_of(path: Path) -> bytes:
 
 
 def describe_file(path: Path) -> str:
-    """Return a description of a file by its first bytes, for messages."""
+    """Describe a file by its first bytes, for a message."""
     head = head_of(path)
     if noun := noun_of(head):
         return noun

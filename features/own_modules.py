@@ -1,4 +1,4 @@
-"""Modules of the user's own: neither Python's, nor installed, nor polydom's.
+"""Finds the user's own modules: not Python's, not installed, and not polydom's.
 
 Modules are found and read as files; nothing here imports them.
 """
@@ -20,7 +20,7 @@ INSTALLED = ("site-packages", "dist-packages")
 def is_library(module: str) -> bool:
     """Return True if a module is part of Python or of an installed distribution.
 
-    It is False for scripts, notebooks, and a project's files of features.
+    The result is False for scripts, notebooks, and a project's files of features.
     """
     first = module.partition(".")[0]
     if first in (OURS, "__main__", ""):
@@ -31,9 +31,10 @@ def is_library(module: str) -> bool:
 
 
 def own_source(module: str) -> str | None:
-    """Return a hash of a user's module and of the user's modules that it imports.
+    """Return a hash of the sources of a module and of the modules that it imports.
 
-    The result is None if the module is not the user's own.
+    Only the user's own modules count. The result is None if `module` is not one of
+    them.
     """
     found, _ = _read_all([module])
     digest = hashlib.sha256()
@@ -46,7 +47,7 @@ def own_source(module: str) -> str | None:
 
 
 def others_modules(files: Iterable[Path]) -> set[str]:
-    """Name the installed top-level modules that files import, directly or not.
+    """Return the installed top-level modules that files import, directly or not.
 
     Imports are followed through the user's own modules only.
     """
@@ -57,7 +58,7 @@ def others_modules(files: Iterable[Path]) -> set[str]:
 
 
 def _read_all(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
-    """Find the user's files that some modules import; name all other modules."""
+    """Return the user's own files that modules import, and the other modules' names."""
     found: dict[str, Path] = {}
     others: set[str] = set()
     left = [*modules]
@@ -77,7 +78,7 @@ def _read_all(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
 
 
 def _imported_by(file: Path, package: str = "") -> list[str]:
-    """List the modules that a file imports, and imported names that may be modules."""
+    """List the imported modules; `from a import b` counts as `a` and as `a.b`."""
     tree = _tree_of(file)
     found: dict[str, None] = {}
     for module, name in imports_in(tree, package) if tree else ():
@@ -95,7 +96,7 @@ def _tree_of(file: Path) -> ast.Module | None:
 
 
 def _own_files(module: str) -> Iterator[Path]:
-    """Yield the files of one of the user's modules, and of the packages around it."""
+    """Yield the files of a user's module and of the packages that it lies in."""
     first = module.partition(".")[0]
     if first in sys.stdlib_module_names or first in (OURS, "__main__", ""):
         return

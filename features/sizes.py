@@ -1,7 +1,7 @@
 """Sizes of items: one number, or two.
 
-ICSP lets a size be a vector (section 2). Here an image may have the size (width,
-height), and a text the size (words, sentences).
+The paper ICSP lets a size be a vector (section 2). Here an image may have the size
+(width, height), and a text the size (words, sentences).
 """
 
 import math
@@ -24,6 +24,7 @@ def is_size(size: Size, variables: int) -> bool:
     """Return True if a size is `variables` (1 or 2) finite numbers above 0."""
     if not isinstance(size, tuple):
         return variables == 1 and 0 < size < math.inf
+    # the sum is finite only if both numbers are
     return len(size) == variables == 2 and min(size) > 0 and sum(size) < math.inf
 
 
@@ -41,7 +42,7 @@ def read_size(given: Any) -> Size:
 def split_near(sizes: NDArray[np.float64], parts: int) -> list[NDArray[np.int64]]:
     """Divide sizes (M,) or (M, 2) into about `parts` groups of similar sizes.
 
-    Returns the positions of each group. Sizes ascend inside a group, and from group to
+    Each group is an array of positions. Sizes ascend inside a group, and from group to
     group. Pairs (a, b) are divided into strips of similar a, and each strip by b.
     """
     if sizes.ndim == 1:

@@ -1,7 +1,7 @@
-"""The syntax of Python files: the statements that define each name.
+"""The syntax of Python files: which statements define which names.
 
 Comments, docstrings, formatting, annotations of parameters and the messages of errors
-are left out, since no value of a feature depends on them.
+are ignored, since no value of a feature depends on them.
 """
 
 import ast
@@ -19,17 +19,14 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Import(NamedTuple):
-    """Absolute name of an imported module, and the name imported from the module.
-
-    The imported name is "" for a plain `import`.
-    """
+    """An imported module, and the name imported from it: "" for a plain `import`."""
 
     module: str
     name: str = ""
 
 
 class Statement(NamedTuple):
-    """A statement at the top of a file."""
+    """A statement at the top level of a file."""
 
     digest: str  # Hash of its syntax tree
     binds: frozenset[str]  # Names that it defines or changes
@@ -39,13 +36,13 @@ class Statement(NamedTuple):
 
 
 class Syntax(NamedTuple):
-    """The statements of a file, and for each name the statements that bind it."""
+    """The top-level statements of a file."""
 
     statements: tuple[Statement, ...]
-    binding: dict[str, list[int]]
+    binding: dict[str, list[int]]  # Positions of the statements that bind a name
 
     def at(self, line: int) -> Statement | None:
-        """Find the statement that a line is part of."""
+        """Return the statement that contains the line with this number, or None."""
         for one in self.statements:
             if one.lines[0] <= line <= one.lines[1]:
                 return one
@@ -54,9 +51,9 @@ class Syntax(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def parse(source: str, package: str) -> Syntax | None:
-    """Parse a file; return None if it is not Python.
+    """Parse the source of a file; return None if it is not Python.
 
-    Relative imports start at `package`; "" for a file outside of packages.
+    `package` is where relative imports start; "" for a file outside of packages.
     """
     try:
         body = ast.parse(source).body
@@ -90,7 +87,7 @@ def imports_in(tree: ast.AST, package: str) -> Iterator[Import]:
 
 
 def absolute(name: str, level: int, package: str) -> str:
-    """Resolve a relative import; return "" if it leads out of the package."""
+    """Return a relative import's absolute name; "" if it leads out of `package`."""
     if level == 0:
         return name
     try:
@@ -184,17 +181,14 @@ class _Bare(ast.NodeTransformer):
 
 
 def _called(node: ast.expr) -> str:
-    """Return the name of a function, or of the function that an expression calls."""
+    """Return the name of a decorator, which may be a call."""
     if isinstance(node, ast.Call):
         node = node.func
     return getattr(node, "attr", getattr(node, "id", ""))
 
 
 def _written(node: Any) -> str:
-    """Write a syntax tree the same way in every version of Python.
-
-    `ast.dump` does not: later versions have more fields and leave out empty ones.
-    """
+    """Return a tree as text: unlike `ast.dump`, the same in every version of Python."""
     if isinstance(node, list):
         return f"[{','.join(map(_written, node))}]"
     if not isinstance(node, ast.AST):

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 def one_thread() -> AbstractContextManager[object]:
     """Limit the loaded numeric libraries to one thread, inside a `with` statement.
 
-    `threadpool_limits` would search for the libraries at each call, for milliseconds.
-    Here the search runs again only after a module was imported.
+    `threadpool_limits` searches for the libraries at each call, for milliseconds. This
+    function searches only if a module was imported since the last call.
     """
+    # after an import the number differs, so that the cache does not know it
     held: AbstractContextManager[object] = _libraries(len(sys.modules)).limit(limits=1)
     return held
 

@@ -34,13 +34,13 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
 
 
 def hint(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
-    """Return the known name that may be meant, or else a list of the known names."""
+    """Return a question with the most similar known name, or a list of all names."""
     near = nearest(name, known, cutoff)
     return f"did you mean {near!r}?" if near else f"there are {listed(known)}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a text; only the first names if there are many."""
+    """Join names to a text; only the first names if there are many."""
     if not names:
         return "none"
     more = len(names) - LISTED
@@ -53,10 +53,9 @@ def describe_decode_error(
 ) -> str:
     """Describe an error of a decoder: its place in the data, and the reason.
 
-    For an unknown field of the struct `form`, the message names the nearest known
-    field; for a wrong choice, all choices; for broken JSON in `document`, the usual
-    mistake.
-    The error may also be a UnicodeDecodeError or a RecursionError.
+    A message on an unknown field of the struct `form` names the nearest known field, a
+    message on a wrong choice all choices, and a message on broken JSON in `document`
+    the usual mistake. The error may also be a UnicodeDecodeError or a RecursionError.
 
     Examples
     --------
@@ -77,7 +76,7 @@ def describe_decode_error(
 
 
 def _said(what: str, where: str, form: Any) -> str:
-    """Complete msgspec's message about a place by the names that are known there."""
+    """Reword msgspec's message `what`, and add the names that are known at a place."""
     if match := FIELD.fullmatch(what):
         name = match[2][:SHOWN]
         if match[1] == "missing required":
@@ -92,7 +91,7 @@ def _said(what: str, where: str, form: Any) -> str:
 
 
 def _instead(said: str, document: bytes) -> str:
-    """Name the usual mistake behind broken JSON, and its cure; "" if none is found."""
+    """Return the usual mistake behind broken JSON, and its cure; or "" if unknown."""
     found = STOPPED.search(said)
     if found is None:
         is_twice = said.startswith("Expected `object`, got `str`")
@@ -130,14 +129,14 @@ def _choices(form: Any, where: str) -> str:
 
 
 def _at(form: Any, where: str) -> Any:
-    """Return the type of the field at a place in a struct; None if unknown."""
+    """Return the type of the field at a place (`where`) of a struct, or None."""
     for name in filter(None, where.split(".")):
         form = _fields(form).get(name.partition("[")[0])
     return form
 
 
 def _fields(form: Any) -> dict[str, Any]:
-    """Return the fields of a struct, or of the struct in a union; else none."""
+    """Return the types of a struct's fields, by name, also for a struct in a union."""
     for part in (form, *get_args(form)):
         if isinstance(part, type) and issubclass(part, msgspec.Struct):
             return {field.name: field.type for field in msgspec.structs.fields(part)}

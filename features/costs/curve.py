@@ -1,8 +1,8 @@
 """Cost curves: seconds as a polynomial of an item's size, fitted to measured times.
 
-Coefficients are never negative: a curve never falls, and a larger feature set never
-costs less. The curve follows a high quantile of the times. A curve through their mean
-would let a plan exceed its budget half the time.
+No coefficient is negative, so a cost never falls as the size grows, and a larger
+feature set never costs less. The curve follows a high quantile of the times: a curve
+through their mean would let a plan exceed its budget half the time.
 """
 
 from collections.abc import Sequence
@@ -27,15 +27,15 @@ class CostCurve:
     Attributes
     ----------
     coefficients : (T,) float64
-        Constant first, in the order of `polynomials.py`; read-only.
+        From the constant term on, in the order of `polynomials.py`; read-only.
     variables : int
-        Count of the numbers in a size: 1 or 2.
+        How many numbers a size has: 1 or 2.
 
     Raises
     ------
     BadInput
-        If a coefficient is negative or not finite, or if no polynomial has this
-        number of coefficients.
+        If a coefficient is negative or not finite, or if no polynomial in
+        `variables` numbers has this number of coefficients.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class CostCurve:
 
     @property
     def degree(self) -> int:
-        """Degree of the polynomial; for pairs, the largest sum of both powers."""
+        """Degree of the polynomial; in two numbers, the largest sum of their powers."""
         return degree_of(len(self.coefficients), self.variables)
 
     @overload
@@ -85,7 +85,7 @@ class CostCurve:
         return cost_at(self.coefficients.tolist(), size)
 
     def __add__(self, other: "CostCurve") -> "CostCurve":
-        """Return the sum of two curves: the cost of doing both pieces of work."""
+        """Return the sum of this cost curve and another."""
         shorter, longer = sorted((self.coefficients, other.coefficients), key=len)
         added = longer.copy()
         added[: len(shorter)] += shorter
@@ -107,11 +107,11 @@ class CostCurve:
         seed: int = 0,
         items: ArrayLike | None = None,
     ) -> "CostCurve":
-        """Fit measured times by quantile regression.
+        """Fit a curve to measured times by quantile regression.
 
         Small items weigh as much as large items. The degree is the lowest degree that
-        fits held-out times well. A few outliers, times far above all others, do not
-        bend the curve, unless there are so many that the quantile itself is an outlier
+        fits held-out times well. Outliers, times far above all others, do not bend the
+        curve unless they are more than the share of times that may lie above it
         (docs/explanation/cost-curves.md).
 
         Parameters
@@ -126,10 +126,10 @@ class CostCurve:
             Highest degree, 0 or more. A polynomial never has more coefficients than
             there are different sizes.
         seed
-            Seed of the division into folds, by which the degree is chosen.
+            Seed of the random division of the times that chooses the degree.
         items : (M,)
-            Number of the item that each time belongs to. An item that is slow every
-            time then does not count as disturbed.
+            Number of the item that each time belongs to. If given, the times of an
+            item that is slow in every measurement are no outliers.
 
         Raises
         ------
@@ -192,15 +192,15 @@ class CostTable:
         object.__setattr__(self, "overhead", fixed)
 
     def of(self, mask: int) -> Floats:
-        """Return the cost polynomial (T,) of one feature set, given as a bit mask."""
+        """Return the coefficients (T,) of the cost curve of one feature set."""
         total: Floats = self.of_many(np.array([mask], np.uint64))[0]
         return total
 
     def of_many(self, masks: NDArray[np.uint64]) -> Floats:
-        """Return the cost polynomials (C, T) of feature sets, given as bit masks (C,).
+        """Return the coefficients (C, T) of the cost curves of C feature sets.
 
-        Terms are added in the same order for every set, so that a superset never costs
-        less, down to the last bit.
+        Costs are added in the same order for every set, so that rounding never makes a
+        set cost more than its superset.
         """
         if np.any(masks >> np.uint64(len(self.needs)) if len(self.needs) < 64 else 0):
             raise BadInput(f"a mask names more than the {len(self.needs)} features")
@@ -222,7 +222,8 @@ class CostTable:
 def checked(coefficients: ArrayLike, *, ndim: int) -> Floats:
     """Return a read-only copy of coefficients, as an array with `ndim` dimensions.
 
-    Raises BadInput for another shape, or if a coefficient is negative or not finite.
+    Raises BadInput if they have another number of dimensions, or if a coefficient is
+    negative or not finite.
     """
     array = np.array(coefficients, np.float64)
     if array.ndim != ndim or array.shape[-1] == 0:

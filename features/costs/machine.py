@@ -25,13 +25,13 @@ class Machine(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Conditions of a measurement: the load of the machine, and the machines."""
+    """Conditions under which costs were measured."""
 
     load: Load  # Load of the machine by other programs
     machines: tuple[Machine, ...]  # One entry for each kind of machine, sorted
 
     def joined(self, other: "Measured") -> "Measured":
-        """Join the loads and the machines of two measurements."""
+        """Combine the conditions of two measurements, and each kind of machine once."""
         days: dict[tuple[str, int], str] = {}
         for processor, cores, day in (*self.machines, *other.machines):
             days[processor, cores] = max(day, days.get((processor, cores), ""))
@@ -39,7 +39,7 @@ class Measured(NamedTuple):
         return Measured(self.load.joined(other.load), tuple(machines))
 
     def facts(self) -> dict[str, object]:
-        """Return the conditions as plain data, for a file."""
+        """Return the conditions as a dictionary for JSON: the load and the machines."""
         return {
             **self.load.facts(),
             "machines": [machine._asdict() for machine in self.machines],

@@ -26,7 +26,7 @@ DILUTED = 5
 
 
 class Timings(NamedTuple):
-    """Measured times; each item has one row of times per round."""
+    """Measured times of steps and features: M rows, one for each item and round."""
 
     sizes: Floats  # (M,) or (M, 2) float64: Sizes of the items
     # (M, m) float64: Seconds of each feature without its steps, or its declared
@@ -49,22 +49,23 @@ def measure(
     quantile: float = 0.99,
     stopwatch: Stopwatch | None = None,
 ) -> Timings:
-    """Time every step and feature of items in one thread, after a first untimed run.
+    """Time every step and feature on every item, in one thread.
 
-    There must be at least one item. All items are first computed without timing, then
-    timed in `repeats` rounds. Each round shuffles the items. It also shuffles the
-    features and steps of an item, but no step comes after a feature that needs the
-    step. So effects that drift with time are spread. A record whose features are all
-    columns is read before it is timed, as a server reads it before it plans.
+    All items, at least one, are first computed without timing, and then timed in
+    `repeats` rounds. Items are in another random order in each round, and steps and
+    features in another order for each item, each feature after its steps. So a change
+    of the machine's speed does not burden a single feature. If all features are columns
+    of a record, records are read before they are timed, as a server reads them before
+    it plans.
 
-    On Linux, a call during which another process took the processor is timed again, and
-    quieter rounds replace rounds that lost time to others. A function with a few
-    outliers is timed in more rounds, until it is clear if the outliers are typical of
-    the function (`outliers_in_doubt`). No outlier is dropped, since a function may be
-    slow now and then.
+    On Linux, a call is timed again if another process took the processor meanwhile. A
+    round that lost much time to other programs is repeated, and the quieter one of both
+    is kept. A function with a few outliers is timed in more rounds, until it is clear
+    if the outliers are typical of the function (`outliers_in_doubt`). No outlier is
+    dropped, since a function may be slow now and then.
 
-    `progress` is called with (done, total) after each item of each round. `quantile` is
-    the quantile of the times that cost curves will follow.
+    `progress(done, total)` is called after each item of each round. `quantile` is the
+    quantile of the times that cost curves will follow.
     """
     if not items or repeats < 1:
         raise BadInput(
@@ -72,31 +73,31 @@ def measure(
             "at least one of each is needed"
         )
     items = [extractor.read(item) for item in items]
-    rounds = Rounds(extractor, items, seed, stopwatch or Stopwatch(now), progress)
+    rounds = _Rounds(extractor, items, seed, stopwatch or Stopwatch(now), progress)
     with quiet():
         extractor.warm(items)
-        rounds.ask(repeats)
-        rounds.all(repeats)
-        rounds.quieter(QUIETER * repeats)
-        rounds.diluted(repeats, quantile)
+        rounds.announce(repeats)
+        rounds.add(repeats)
+        rounds.repeat_disturbed(QUIETER * repeats)
+        rounds.settle_outliers(repeats, quantile)
     return rounds.timings()
 
 
-class Round(NamedTuple):
-    """Times of one round through the items, and the seconds lost to other programs."""
+class _Round(NamedTuple):
+    """Times of one round through all items, in random order."""
 
-    items: NDArray[np.int64]
-    times: Floats
+    items: NDArray[np.int64]  # Positions of the items, in the order of the round
+    times: Floats  # A row for each item, a column for each step, then each feature
     timed_s: float
-    lost_s: float
+    lost_s: float  # Part of `timed_s` that other programs took
 
     @property
     def lost(self) -> float:
-        """Return the share of the time that other programs took."""
+        """Share of the round's time that other programs took."""
         return self.lost_s / self.timed_s if self.timed_s else 0.0
 
 
-class Rounds:
+class _Rounds:
     """All rounds of one measurement; see `measure`."""
 
     def __init__(
@@ -120,27 +121,25 @@ class Rounds:
                 if "s" not in feature.declared
             ),
         }
-        self.kept: list[Round] = []
+        self.kept: list[_Round] = []
 
-    def ask(self, rounds: int) -> None:
-        """Add `rounds` to the total number of rounds that `progress` reports."""
+    def announce(self, rounds: int) -> None:
         self.total += rounds * len(self.items)
 
-    def all(self, rounds: int) -> None:
-        """Measure every step and feature in `rounds` rounds."""
+    def add(self, rounds: int) -> None:
         for _ in range(rounds):
             self.kept.append(self._round(self.every))
 
-    def quieter(self, most: int) -> None:
-        """Repeat up to `most` rounds that other programs disturbed.
+    def repeat_disturbed(self, most: int) -> None:
+        """Repeat the noisiest round until no round is disturbed, up to `most` times.
 
-        Of each round and its repetition, the quieter one is kept.
+        Of a round and its repetition, the quieter one is kept.
         """
         for _ in range(most):
             worst = max(self.kept, key=lambda one: one.lost)
             if worst.lost <= BUSY:
                 return
-            self.ask(1)
+            self.announce(1)
             found = self._round(self.every)
             quieter, other = sorted([worst, found], key=lambda one: one.lost)
             # the noisier round is dropped, so its time does not count for the load
@@ -149,21 +148,20 @@ class Rounds:
             place = next(i for i, one in enumerate(self.kept) if one is worst)
             self.kept[place] = quieter
 
-    def diluted(self, rounds: int, quantile: float) -> None:
-        """Time functions with a few outliers in more rounds.
+    def settle_outliers(self, rounds: int, quantile: float) -> None:
+        """Time functions with a few outliers in more rounds, `rounds` at a time.
 
-        The rounds end once it is clear if the outliers are typical of the functions.
+        The rounds end when it is clear if the outliers are typical of the functions.
         """
         nodes = self.every
         for _ in range(DILUTED):
             nodes = {node for node in nodes if self._doubtful(node, quantile)}
             if not nodes:
                 return
-            self.ask(rounds)
+            self.announce(rounds)
             self.kept += [self._round(nodes) for _ in range(rounds)]
 
     def timings(self) -> Timings:
-        """Join the times of all rounds."""
         rows = np.concatenate([one.items for one in self.kept])
         times = np.concatenate([one.times for one in self.kept])
         steps = len(self.extractor.steps)
@@ -183,7 +181,7 @@ class Rounds:
         found = outliers_of(seconds, usual, quantile, rows[own])
         return outliers_in_doubt(int(found.sum()), int(own.sum()), quantile)
 
-    def _round(self, nodes: set[int]) -> Round:
+    def _round(self, nodes: set[int]) -> _Round:
         watch = self.stopwatch
         timed_s, lost_s = watch.timed_s, watch.lost_s
         order = self.random.permutation(len(self.items))
@@ -194,10 +192,10 @@ class Rounds:
             self.done += 1
             if self.progress is not None:
                 self.progress(self.done, self.total)
-        return Round(order, times, watch.timed_s - timed_s, watch.lost_s - lost_s)
+        return _Round(order, times, watch.timed_s - timed_s, watch.lost_s - lost_s)
 
     def _time_item(self, item: int, nodes: set[int], row: Floats) -> None:
-        """Time the nodes of one item in a random order, each one after its needs."""
+        """Time `nodes` (steps and features) of one item, and write times into `row`."""
         extractor = self.extractor
         extraction = extractor.begin(
             self.items[item], np.empty(extractor.width, FLOAT32), f"item {item}"
@@ -214,7 +212,6 @@ class Rounds:
                 extraction.compute_step(node)
 
     def _needs(self, nodes: set[int]) -> set[int]:
-        """Return all steps that the nodes need, directly or not."""
         calls, steps = self.extractor.step_calls, len(self.extractor.steps)
         needed: set[int] = set()
         for node in nodes:
@@ -229,9 +226,10 @@ class Rounds:
 
 
 def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:
-    """Return all steps and features as numbers, in a random order of computing.
+    """Return the numbers of all steps and features, in a random order of computing.
 
-    Steps are numbered first. Each step or feature comes after the steps that it needs.
+    Steps have the numbers from 0 on, and features the next ones. A step or feature
+    comes after the steps that it needs.
     """
     steps = len(extractor.steps)
     waits = [set(call.sources) - {steps} for call in extractor.step_calls]
@@ -249,9 +247,9 @@ def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Run numerical libraries in one thread, without garbage collection.
+    """Limit numerical libraries to one thread, and stop garbage collection.
 
-    Both hold inside the `with` block.
+    The effect ends with the `with` block.
     """
     collecting = gc.isenabled()
     gc.disable()  # no gc.collect() first: it is slow beside a small build

@@ -1,8 +1,9 @@
-"""Outliers among measured times, caused by the machine or by the measured call.
+"""Outliers: measured times far above the usual time of a call.
 
-A high quantile of few times depends on the largest times. A time during which another
-program ran may be a hundred times as long as the call takes. Three such times among 240
-make the curve through the 0.99 quantile useless.
+Another program that runs meanwhile may make a time a hundred times too long. A high
+quantile of few times depends on the largest of them: three such times among 240 make
+the curve through the 0.99 quantile useless. Some calls are slow now and then by
+themselves; their outliers count.
 """
 
 import numpy as np
@@ -34,10 +35,10 @@ def outliers_of(
 ) -> Flags:
     """Return a mask (M,): True for a time far above the usual time of its item.
 
-    `usual_s` (M,) has the usual time at the size of each item, and `items` (M,) the
-    number of the item that each time belongs to. An item that is slow every time was
-    not disturbed. So if an item has at least `OFTEN` times, its usual time is at least
-    the median of these times.
+    For each time, `usual_s` (M,) has the usual time of items of that size, and `items`
+    (M,) the number of its item. `quantile` is the quantile that the cost curve follows.
+    An item that is slow in every measurement has no outliers: if an item has at least
+    `OFTEN` times, its usual time is at least their median.
     """
     if seconds.max() <= 0:
         return np.zeros(len(seconds), np.bool_)
@@ -52,11 +53,11 @@ def outliers_of(
 
 
 def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
-    """Return True if more times are needed to tell how common outliers are.
+    """Return True if more times are needed to decide if a curve must cover outliers.
 
-    Outliers must lie under a cost curve if their share of the times is surely above 1 -
-    `quantile`, and need not if the share is surely below. Between both, the result is
-    True.
+    `outliers` and `times` are counts. A curve through `quantile` must cover outliers if
+    their share is above 1 - `quantile`. The result is True unless the share is surely
+    above that, or surely below.
     """
     if outliers == 0 or chance_of_more(outliers, times, 1 - quantile) < SURELY_OWN:
         return False
@@ -66,9 +67,10 @@ def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
 
 
 def outliers_belong(outliers: int, times: int, quantile: float) -> bool:
-    """Return True if outliers are so common that a cost curve must lie above them.
+    """Return True if outliers are so many that a cost curve must cover them.
 
-    That is so if their share is probably above 1 - `quantile`.
+    `outliers` and `times` are counts. The result is True if the share of outliers is
+    probably above 1 - `quantile`.
     """
     return chance_of_more(outliers, times, 1 - quantile) < OWN
 
@@ -84,9 +86,11 @@ def chance_of_more(count: int, times: int, share: float) -> float:
 
 
 def quantile_of_others(times: int, outliers: int, quantile: float) -> float:
-    """Return the quantile of the normal times that equals `quantile` of all times.
+    """Return the quantile to use instead of `quantile` once outliers are left out.
 
-    The result is less than 1, since the largest time depends on chance.
+    A curve through the returned quantile of the other times lies above the share
+    `quantile` of all times. The result is less than 1, since the largest time depends
+    on chance.
     """
     others = times - outliers
     return min(quantile * times / others, 1 - 0.5 / others) if outliers else quantile
@@ -103,7 +107,7 @@ def steady_quantile(seconds: Floats, quantile: float) -> float:
 
 
 def _own_medians(items: NDArray[np.int64], seconds: Floats) -> Floats:
-    """Return for each time the median of its item; 0 if the item has too few times."""
+    """Return for each time the median of its item's times, or 0 if they are few."""
     medians = np.zeros(len(seconds))
     order = np.argsort(items, kind="stable")
     ends = np.flatnonzero(np.diff(items[order])) + 1

@@ -1,9 +1,9 @@
-"""Polynomials of costs in a size; a size is one number or two.
+"""Costs as polynomials of a size, which is one number or two.
 
 The coefficients of a polynomial in one number n are in the order 1, n, n^2, ... Those
 of a polynomial in two numbers (a, b) are in the order 1, a, b, a^2, ab, b^2, ...: by
-total degree, then by falling power of a. So the first coefficients of a polynomial are
-a polynomial of lower degree.
+total degree, then by falling power of a. Without its last coefficients, a polynomial is
+thus one of lower degree.
 """
 
 import math
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 def count_terms(degree: int, variables: int) -> int:
-    """Count the coefficients of a polynomial of this degree in one or two variables."""
+    """Return the number of coefficients of a polynomial in one or two `variables`."""
     return math.comb(degree + variables, variables)
 
 
@@ -30,6 +30,7 @@ def degree_of(terms: int, variables: int) -> int:
     """
     if variables == 1:
         return terms - 1
+    # the inverse of (degree + 1) (degree + 2) / 2 terms
     degree = (math.isqrt(8 * terms + 1) - 3) // 2
     return degree if count_terms(degree, 2) == terms else -1
 
@@ -43,7 +44,7 @@ def exponents(degree: int) -> NDArray[np.int64]:
 
 
 def monomials(sizes: ArrayLike, terms: int) -> Floats:
-    """Return the terms (M, terms) of a polynomial at M sizes, without coefficients."""
+    """Return the terms (M, terms) of a polynomial at M sizes; each coefficient is 1."""
     points = np.asarray(sizes, np.float64)
     if points.ndim == 1:
         powers: Floats = points[:, np.newaxis] ** np.arange(terms)
@@ -56,8 +57,9 @@ def monomials(sizes: ArrayLike, terms: int) -> Floats:
 def cost_at(coefficients: Sequence[float], size: Size) -> float:
     """Return the value of a polynomial at one size.
 
-    The kernels of the look-up do the same arithmetic, down to the last bit. Without
-    negative coefficients the value never falls as a size grows, in spite of rounding.
+    The compiled look-up repeats this arithmetic, with the same result to the last bit.
+    If no coefficient is negative, the value never falls as a size grows, in spite of
+    rounding.
     """
     if isinstance(size, tuple):
         return _cost_at_pair(coefficients, *size)
@@ -68,7 +70,7 @@ def cost_at(coefficients: Sequence[float], size: Size) -> float:
 
 
 def _cost_at_pair(coefficients: Sequence[float], a: float, b: float) -> float:
-    """Return the value of a polynomial at (a, b); each degree by Horner's rule in a."""
+    """Return the value of a polynomial at (a, b), by Horner's rule in each degree."""
     cost, first, degree = coefficients[0], 1, 1
     while first < len(coefficients):
         part, power = 0.0, 1.0
@@ -93,6 +95,6 @@ def values_at(coefficients: Floats, sizes: ArrayLike) -> Floats:
 
 
 def costs_at(coefficients: Floats, size: Size) -> Floats:
-    """Return the values (...,) of many polynomials (..., terms) at one size."""
+    """Return the values (...,) of the polynomials (..., terms) at one size."""
     values: Floats = coefficients @ monomials([size], coefficients.shape[-1])[0]
     return values

@@ -1,8 +1,8 @@
-"""Quantile regression of times on sizes, by polynomials that never fall.
+"""Quantile regression: polynomials of sizes, fitted to a quantile of times.
 
-Sizes have shape (M,), or (M, 2) if a size is two numbers. Coefficients are in the
-order of `polynomials.py`, and none is negative. docs/explanation/cost-curves.md has the
-loss and its linear program.
+Sizes have shape (M,), or (M, 2) if a size is two numbers. Coefficients are in the order
+of `polynomials.py`, and none is negative. docs/explanation/cost-curves.md explains the
+loss, and the linear program that minimises it.
 """
 
 import itertools
@@ -42,11 +42,11 @@ def fit_quantile(
     seed: int,
     items: NDArray[np.int64] | None = None,
 ) -> Floats:
-    """Fit a polynomial (T,) to a quantile of times; see `CostCurve.fit`.
+    """Return the coefficients (T,) of a curve through a quantile of times.
 
-    Errors are divided by the curve itself, so the fit is repeated `REWEIGHTINGS` times.
-    At the fixed point, `quantile` of the times lie under the curve even where its
-    constant is zero.
+    See `CostCurve.fit`. The loss divides each error by the height of the curve, which
+    is known only after a fit. So the fit is repeated `REWEIGHTINGS` times, each time
+    with the heights of the last curve.
     """
     if seconds.max() < SMALLEST_S:
         return np.zeros(1)
@@ -72,7 +72,7 @@ def fit_quantile(
 
 
 def highest_degree(sizes: Floats, most: int) -> int:
-    """Return the highest degree with no more coefficients than different sizes."""
+    """Return the highest degree, up to `most`, that the sizes can determine."""
     distinct = len(np.unique(sizes, axis=0))
     return max(
         degree
@@ -82,7 +82,7 @@ def highest_degree(sizes: Floats, most: int) -> int:
 
 
 def usual_s(sizes: Floats, seconds: Floats) -> Floats:
-    """Fit the median time, and return its value at each size."""
+    """Fit a curve to the median times, and return its value (M,) at each size."""
     scale = np.maximum(local_medians(sizes, seconds), TINY * float(seconds.max()))
     if not scale.all():
         return seconds
@@ -91,7 +91,7 @@ def usual_s(sizes: Floats, seconds: Floats) -> Floats:
 
 
 def local_medians(sizes: Floats, seconds: Floats) -> Floats:
-    """Return for each time the median of the times at similar sizes."""
+    """Return for each time the median of the times at similar sizes, (M,)."""
     medians = np.empty_like(seconds)
     for near in split_near(sizes, int(np.clip(len(sizes) // 8, 1, 32))):
         medians[near] = np.median(seconds[near])
@@ -106,11 +106,11 @@ def choose_degree(
     highest: int,
     seed: int,
 ) -> int:
-    """Return the lowest degree with a held-out loss close to that of the best degree.
+    """Return the lowest degree, up to `highest`, that predicts held-out times well.
 
-    A loss is close if the difference is at most its standard error, or at most `CLOSE`
-    times the best loss. If there are too few times to hold some out, the degree is at
-    most 1.
+    Its loss may exceed that of the best degree by the standard error of the difference,
+    or by `CLOSE` of the best loss. If there are too few times to hold any out, the
+    degree is at most 1.
     """
     if highest == 0 or len(sizes) < 2 * FOLDS:
         return min(highest, 1)
@@ -133,9 +133,10 @@ def choose_degree(
 def minimise(
     sizes: Floats, seconds: Floats, scale: Floats, quantile: float, degree: int
 ) -> Floats:
-    """Find the coefficients c (T,) >= 0 with the least pinball loss, exactly.
+    """Return the coefficients c (T,) >= 0 with the least pinball loss, exactly.
 
-    The loss, of times y at sizes n, is the sum over all times of::
+    For times y at sizes n, a quantile q and the terms phi_j of a polynomial, the loss
+    is the sum over all times of::
 
         rho((y - f(n)) / scale),    rho(e) = max(q e, (q - 1) e),    f = sum_j c_j phi_j
     """
@@ -173,10 +174,10 @@ def minimise_each(
 
 
 def design_of(sizes: Floats, scale: Floats, degree: int) -> tuple[Floats, Floats]:
-    """Make the design matrix (M, T) of a fit, and the units (T,) of its coefficients.
+    """Return the design matrix (M, T) of a fit, and the scales (T,) of its columns.
 
-    Sizes are scaled to [0, 1]. Otherwise the cube of a million pixels would drown the
-    constant.
+    The fitted coefficients are to be divided by the scales. Without scales, the cube of
+    a million pixels would drown the constant.
     """
     terms, largest = count_terms(degree, sizes.ndim), sizes.max(axis=0)
     design = monomials(sizes / largest, terms) / scale[:, np.newaxis]
@@ -185,11 +186,11 @@ def design_of(sizes: Floats, scale: Floats, degree: int) -> tuple[Floats, Floats
 
 
 def pinball_minimum(design: Any, times: Floats, quantile: float) -> Floats:
-    """Minimise the pinball loss of `times - design @ x` over x >= 0.
+    """Return the x (T,) >= 0 with the least pinball loss of `times - design @ x`.
 
     `design` (M, T) may be sparse. The solver gets the dual linear program (Koenker and
-    Bassett, Regression Quantiles, 1978), which has one bounded variable for each time
-    and few constraints. Its multipliers are x::
+    Bassett, Regression Quantiles, 1978): one bounded variable for each time, and only T
+    constraints. The multipliers of the constraints are x::
 
         max u @ times    where    design.T @ u <= 0,    q - 1 <= u <= q
     """

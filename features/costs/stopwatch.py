@@ -1,4 +1,4 @@
-"""Timing of calls on a machine that other programs use, and the load they cause."""
+"""Times calls on a machine that other programs use as well, and measures the load."""
 
 import os
 import sys
@@ -41,7 +41,7 @@ class Load(NamedTuple):
         return self.lost > BUSY or (self.others is not None and self.others > most)
 
     def joined(self, other: "Load") -> "Load":
-        """Join two loads: the mean of `lost`, and the larger of `others`.
+        """Combine two loads: the mean of `lost`, and the larger of `others`.
 
         The mean is weighted by `timed_s`: a loss during a few milliseconds says little.
         """
@@ -52,7 +52,7 @@ class Load(NamedTuple):
         return Load(lost, max(known, default=None), self.processors, timed_s)
 
     def facts(self) -> dict[str, object]:
-        """Return the load as plain data, with `busy`."""
+        """Return the load as a dictionary for JSON, with the key `busy`."""
         return {
             "lost": self.lost,
             "others": self.others,
@@ -64,11 +64,12 @@ class Load(NamedTuple):
 class Stopwatch:
     """Measures the seconds of calls, and repeats calls that were interrupted.
 
-    A call was interrupted if another process took the processor meanwhile. A call runs
-    at most `tries` times. `cpu` is a clock that stands still while this thread does not
-    run. By default it is the clock of the thread on Linux, if `now` is the wall clock,
-    and otherwise `now` itself. If `cpu` is `now`, no time counts as lost, and a call is
-    repeated only if the system reports an interruption.
+    A call is interrupted if another process takes the processor from it. It runs at
+    most `tries` times. The clock `now` times a call; the clock `cpu` stands still while
+    this thread does not run, and shows the time lost to others. By default `cpu` is the
+    thread's own clock if `now` is the wall clock of Linux, and otherwise `now`. If
+    `cpu` is `now`, no time counts as lost, and only an interruption that the system
+    reports repeats a call.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Stopwatch:
         self._began = _seconds()
 
     def time(self, call: Callable[[T], object], argument: T) -> float:
-        """Run a call, and return the seconds of an undisturbed run.
+        """Run `call(argument)` until a run is undisturbed, and return its seconds.
 
         If every run is disturbed, the seconds of the quickest run are returned.
         """
@@ -123,16 +124,16 @@ class Stopwatch:
 
 
 def busy_clock() -> Clock:
-    """Return a clock that stands still while other threads and processes run.
+    """Return the thread's own clock, which stands still while the thread does not run.
 
-    Returns the wall clock if the system's clock of busy time ticks too coarsely.
+    Returns the wall clock if the thread's clock ticks too coarsely.
     """
     fine = time.get_clock_info("thread_time").resolution <= 1e-6
     return time.thread_time if fine else time.perf_counter
 
 
 def switches() -> tuple[int, int]:
-    """Count how often this thread gave up the processor, and how often it lost it."""
+    """Return how often this thread gave up the processor, and how often it lost it."""
     if sys.platform != "linux":
         return 0, 0
     usage = resource.getrusage(resource.RUSAGE_THREAD)
@@ -140,10 +141,7 @@ def switches() -> tuple[int, int]:
 
 
 def _seconds() -> tuple[float, float | None, float]:
-    """Return three times in seconds: of the clock, all processors and this process.
-
-    The time of all processors counts only busy time; None if the system does not say.
-    """
+    """Return seconds: on the clock, used by all processes, and used by this process."""
     return time.perf_counter(), _processor_seconds(), time.process_time()
 
 

@@ -54,7 +54,7 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CsvFile:
-    """A CSV file, and how to read it."""
+    """A CSV file: its path, and the form of its rows."""
 
     path: Path
     encoding: str  # Encoding, as `find_encoding` names it
@@ -67,16 +67,16 @@ class CsvFile:
 
     @property
     def first(self) -> int:
-        """Number of the first row, as editors and spreadsheets count."""
+        """Number of the line with the first row, from 1."""
         return self.lines + 1
 
     def read(
         self, places: Sequence[int], on_rows: OnRows | None = None
     ) -> tuple[Any, list[BadRow]]:
-        """Return whole columns as an Arrow table of strings, and the unreadable rows.
+        """Read some columns; return an Arrow table of strings, and the unreadable rows.
 
-        `places` has the positions of the columns; the table's columns are named by
-        position. `on_rows` is called with the number of rows read, and the largest
+        `places` has the positions of the columns; the table names its columns by these
+        positions. `on_rows` is called with the number of rows read, and the largest
         number of rows that may be left. Raises BadInput if the encoding is wrong, or a
         quote never ends.
         """
@@ -93,9 +93,10 @@ class CsvFile:
         return table, bad
 
     def batches(self, places: Sequence[int]) -> Iterator[tuple[Any, list[BadRow]]]:
-        """Yield an Arrow table for each batch of rows, with the bad rows up to its end.
+        """Yield (table, bad) for each batch of rows, with an Arrow table of strings.
 
-        Raises the same errors as `read`.
+        `bad` has all unreadable rows up to the end of the batch. Raises the same errors
+        as `read`.
         """
         from pyarrow import csv as arrow_csv
 
@@ -132,7 +133,7 @@ class CsvFile:
         *,
         threads: bool,
     ) -> Any:
-        """Read the file; use larger blocks while a row does not fit into a block."""
+        """Call `read` of Arrow, with larger blocks if a row is longer than a block."""
         size = BLOCK
         while True:
             try:
@@ -197,7 +198,7 @@ class CsvFile:
         return file
 
     def _refuse_open_quote(self, rows: Any, count: int) -> None:
-        """Refuse a file whose last cell begins with a quote that is never closed."""
+        """Raise BadInput if the last cell begins with a quote that is never closed."""
         last = rows.slice(max(rows.num_rows - 1, 0)).to_pylist()
         cells = [cell for row in last for cell in row.values() if cell and "\n" in cell]
         if cells and self._ends_quoted(cells[-1]):
@@ -209,7 +210,7 @@ class CsvFile:
             )
 
     def _ends_quoted(self, cell: str) -> bool:
-        """Return True if the file ends with this cell, without a quote behind it."""
+        """Return True if the file ends with this cell and without a closing quote."""
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - SAMPLE, 0))
@@ -232,7 +233,7 @@ class CsvFile:
 
 
 class _Counted(io.RawIOBase):
-    """A file that reports how many rows were read, estimated by bytes."""
+    """A file that reports the rows read so far, estimated from the bytes read."""
 
     def __init__(self, path: Path, most: int, on_rows: OnRows | None) -> None:
         self._file = path.open("rb")
@@ -255,7 +256,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Mended(io.RawIOBase):
-    """A file that is read as UTF-8, with each escaped quote changed to two quotes."""
+    """A file, read as UTF-8. An escaped quote becomes two quotes, as Arrow needs."""
 
     def __init__(self, file: _Counted, encoding: str, escaped: bool) -> None:
         self._file, self._escaped = file, escaped
@@ -295,7 +296,6 @@ def _no_csv(path: Path, encoding: str, error: Exception) -> BadInput:
 
 
 def _is_short(error: BadInput) -> bool:
-    """Return True if the error says that a row was longer than Arrow's block."""
     return "block size" in str(error)
 
 
@@ -317,14 +317,14 @@ def open_csv(
     encoding: str | None = None,
     wanted: Collection[str] = (),
 ) -> CsvFile:
-    """Find the form of a CSV file without reading its rows; log anything unusual.
+    """Find out how to read a CSV file, without reading its rows.
 
+    If `separator` is None, it becomes the character that finds the most names of
+    `wanted`; on a tie, the one that divides the most rows into the same number of
+    cells. If `encoding` is None, `find_encoding` finds it. An unusual result is logged.
     Spaces around names are removed. If all first rows have one cell more than there are
     names, either the first cell is a row's name, as R writes it, or a separator ends
-    each row. A missing `separator` is chosen: the character that finds the most columns
-    of `wanted`; on a tie, the one that divides the most rows into the same number of
-    cells. A missing `encoding` is found by `find_encoding`. Raises BadInput if the file
-    is empty or no text.
+    each row. Raises BadInput if the file is empty or no text.
     """
     check_form(separator, encoding)
     try:
@@ -359,7 +359,7 @@ def open_csv(
 def _top(
     path: Path, encoding: str, separator: str, said: bool, escaped: bool
 ) -> tuple[list[str], int, list[list[str]]]:
-    """Return the names, the number of lines down to them, and the first rows below."""
+    """Return the names of columns, the number of their line, and the first rows."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         codec = codec_of(encoding)
@@ -389,7 +389,7 @@ def _named(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ..
 
 
 def _refuse_spaces(path: Path, names: Sequence[str], separator: str) -> None:
-    """Refuse a file with spaces before quotes: the quotes would be part of cells."""
+    """Raise BadInput for spaces before quotes: the quotes would be part of cells."""
     for name in map(trim, names):
         if len(name) > 1 and name[0] == name[-1] == '"':
             raise BadInput(

@@ -1,4 +1,4 @@
-"""Encodings of text files: found, checked, and decoded."""
+"""Finds and checks the encodings of text files, and decodes texts."""
 
 import codecs
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ FEW_BAD = 0.1
 def find_encoding(path: Path) -> str:
     """Return the encoding of a text file.
 
-    If the file begins with a byte order mark, the mark names the encoding. Otherwise
-    the first that fits is returned: UTF-8, `MOSTLY_UTF8`, UTF-16 without a mark,
-    Windows-1252, or Latin-1 if the file has bytes that Windows-1252 does not define.
-    Raises BadInput if the file has too many zero bytes for a text.
+    If the file begins with a byte order mark, the mark names the encoding. Otherwise it
+    is the first of these that fits the bytes: UTF-8, `MOSTLY_UTF8`, UTF-16 without a
+    mark, Windows-1252, or Latin-1 if the file has bytes that Windows-1252 does not
+    define. Raises BadInput if the file has too many zero bytes for a text.
     """
     with path.open("rb") as file:
         start = file.read(SAMPLE)
@@ -63,7 +63,7 @@ def chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def codec_of(encoding: str) -> str:
-    """Name Python's codec for an encoding that `find_encoding` returned."""
+    """Return the name of Python's codec for an encoding found by `find_encoding`."""
     return "utf-8" if encoding == MOSTLY_UTF8 else encoding
 
 
@@ -81,10 +81,10 @@ def check_encoding(encoding: str | None) -> None:
 
 
 def decode_text(data: bytes, encoding: str | None = None) -> str:
-    """Decode a text, and change every line end to a line feed.
+    """Decode the bytes of a text, and change every line end to a line feed.
 
     If `encoding` is None, the text's byte order mark names the encoding, and a text
-    without a mark is UTF-8. Raises UnicodeDecodeError.
+    without a mark is UTF-8. Raises UnicodeDecodeError if the bytes do not fit it.
     """
     if not encoding:
         found = (name for mark, name in MARKS.items() if data.startswith(mark))
@@ -94,7 +94,7 @@ def decode_text(data: bytes, encoding: str | None = None) -> str:
 
 
 def _is_mostly_utf8(file: BinaryIO) -> bool:
-    """Return True if few bytes are not UTF-8, as in a file of two programs."""
+    """Return True if a file is UTF-8 apart from a few bytes of another encoding."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     good = bad = 0
     for chunk in chunks(file):
@@ -105,7 +105,7 @@ def _is_mostly_utf8(file: BinaryIO) -> bool:
 
 
 def _utf_16_without_mark(path: Path, start: bytes) -> str:
-    """Return UTF-16's byte order by the positions of zeros in European texts."""
+    """Return "utf-16-be" or "utf-16-le"; raise BadInput if zero bytes fit neither."""
     half = len(start) // 2
     for first, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
         if start[first::2].count(0) > 0.5 * half and not start[1 - first :: 2].count(0):

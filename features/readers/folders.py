@@ -1,4 +1,4 @@
-"""Folders of files, each file an item."""
+"""Finds the items in a folder, in which each file is an item."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ HIDDEN = "hidden, or a program's own"
 
 
 class FoundFiles(NamedTuple):
-    """Files of a folder that are items, and the reasons for files that are none."""
+    """The files of a folder that are items, and the reasons why other files are not."""
 
     files: list[Path]  # Paths of the items, sorted by name
     # Reason for each file that is no item, by its path in the folder. A hidden folder
@@ -45,9 +45,10 @@ class FoundFiles(NamedTuple):
     folders: list[str]
 
     def reasons(self) -> list[tuple[str, str]]:
-        """Return (file, reason) once for each reason for which files are no items.
+        """Return (file, reason) once for each reason why files are no items.
 
-        The file is an example; the reason also says how many more files it holds for.
+        The file is an example. The reason ends with the number of other files, if any,
+        as in `empty (and 2 more)`.
         """
         examples: dict[str, list[str]] = {}
         for name, why in sorted(self.left_out.items()):
@@ -58,7 +59,7 @@ class FoundFiles(NamedTuple):
         ]
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each reason for which files are no items."""
+        """Return a sentence with an example for each reason why files are no items."""
         return [f"left out {name}: {why}" for name, why in self.reasons()]
 
 
@@ -67,8 +68,9 @@ def find_files(folder: Path, kind: Kind, *, encoded: bool = False) -> FoundFiles
 
     Hidden files and folders are left out. Images are recognised by their content or the
     ending of their name, and records by the ending. A file is a text if its content is
-    text and its ending names no table, record or image. If the encoding of texts is
-    known (`encoded`), a text may have any bytes.
+    text and its ending names no table, record or image. If `encoded` is True, the
+    encoding of texts is known, and the content of files with a usual ending is not
+    looked at.
     """
     files: list[Path] = []
     left_out: dict[str, str] = {}
@@ -89,8 +91,8 @@ def find_files(folder: Path, kind: Kind, *, encoded: bool = False) -> FoundFiles
 def _entries(folder: Path) -> Iterator[tuple[Path, bool, str | None]]:
     """Yield (path, is_folder, reason) for all files and folders below a folder.
 
-    The reason says why an entry is left out, and is None otherwise. Links are followed,
-    except to a folder that contains the link.
+    The reason says why an entry is left out, or is None. Links are followed, except to
+    a folder that contains the link.
     """
     left: list[tuple[Path, tuple[tuple[int, int], ...]]]
     left = [(folder, (_identity(folder),))]
@@ -121,10 +123,7 @@ def _identity(folder: Path) -> tuple[int, int]:
 
 
 def is_hidden(name: str) -> bool:
-    """Return True for names that begin with a dot, and for files of programs.
-
-    Such files are `__pycache__` and `desktop.ini`.
-    """
+    """Return True for names that begin with a dot, and names of programs' own files."""
     return name.startswith(".") or name.casefold() in OF_PROGRAMS
 
 
@@ -139,8 +138,7 @@ def _unreadable(error: OSError) -> str:
 def _why_no_item(path: Path, kind: Kind, encoded: bool) -> str | None:
     """Return why a file is no item of a kind; None if it is an item.
 
-    A file with a usual ending is an item here. If it cannot be read, its reader says
-    so.
+    A damaged image or record counts as an item here; its reader refuses it later.
     """
     is_usual = has_usual_ending(path, kind)
     if kind == "record" or (is_usual and (kind == "image" or encoded)):
@@ -164,12 +162,12 @@ def _why_no_item(path: Path, kind: Kind, encoded: bool) -> str | None:
 
 
 def has_usual_ending(path: Path, kind: Kind) -> bool:
-    """Return True if the ending of a file's name is usual for the kind."""
+    """Return True if a file's name ends as is usual for the kind, such as `.jpg`."""
     return path.suffix.lower() in ENDINGS[kind]
 
 
 def readable(path: str | bytes | os.PathLike[str]) -> str:
-    r"""Write a path as text. Bytes that are no UTF-8 become escapes.
+    r"""Return a path as text, in which bytes that are not UTF-8 become escapes.
 
     On most systems, names of files can have any bytes.
 

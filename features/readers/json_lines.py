@@ -1,4 +1,4 @@
-"""JSON Lines: files with one JSON object in each line, read whole or in spans."""
+"""Reads JSON Lines: files with one JSON object in each line, whole or in spans."""
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def read_json_lines(
 ) -> Iterator[Line]:
     """Yield the lines of a file, or of a span of a file, that are not blank.
 
-    Each line has one JSON object.
+    A line that is no JSON object has a BadItem in place of its values.
     """
     if span is None:
         documents = _documents(path, encoding)
@@ -58,7 +58,7 @@ def read_json_lines(
 
 
 def divide_json_lines(path: Path, most: int) -> Iterator[Span]:
-    """Divide a file in UTF-8 into spans of at most `most` rows."""
+    """Divide a file in UTF-8 into spans with at most `most` rows each."""
     offset, length, count = _bom_length(path), 0, 0
     for document in _documents(path, None):
         length += len(document)
@@ -128,7 +128,6 @@ def _row(document: bytes, encoding: str | None) -> Row:
 
 
 def _decoding(document: bytes) -> UnicodeDecodeError | None:
-    """Return the error of decoding a line, with the position in the line, or None."""
     try:
         document.decode()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Table files, read into Arrow arrays: CSV, Parquet, and records in JSON Lines.
+"""Reads table files into Arrow arrays: CSV, Parquet, and records in JSON Lines.
 
 `tables.column_kinds` finds the kind of a column, from all its cells at once.
 """
@@ -59,11 +59,11 @@ class Table:
     def rows(
         self, wanted: Sequence[str], read_cells: ReadCells | None = None
     ) -> Iterator[Row]:
-        """Yield the wanted columns row by row; BadItem in place of an unreadable row.
+        """Yield each row, as a dictionary of the wanted columns; BadItem if unreadable.
 
-        `read_cells` converts some cells of a column; by default Arrow converts them.
-        BadInput is raised at once if two columns have the name of a wanted column, and
-        later at a damaged part of the file.
+        `read_cells` converts some cells of a column, an Arrow array; by default Arrow
+        does. BadInput is raised at the call if two columns have the same wanted name,
+        and later if a part of the file is damaged.
         """
         self._refuse_twice(wanted)
         return self._rows(wanted, read_cells or _as_they_are)
@@ -87,7 +87,7 @@ class Table:
                 yield from (BadItem(row.why) for row in bad[told:])
 
     def read(self, wanted: Sequence[str], on_rows: OnRows | None = None) -> RawColumns:
-        """Read the wanted columns whole; raise the same errors as `rows`.
+        """Read the wanted columns as a whole; raise the same errors as `rows`.
 
         `on_rows` is called with the number of rows read, and the largest number of rows
         that may be left.
@@ -117,9 +117,9 @@ def open_table(
 ) -> Table:
     """Open a Parquet or a JSON Lines file by its ending, and any other file as CSV.
 
-    A folder is opened as Parquet files. Columns without a name, and row numbers that
-    pandas wrote, are ignored and logged. `separator`, `encoding` and `wanted` are as
-    for `open_csv`.
+    A folder whose name ends in `.parquet` is opened as Parquet files. Columns without a
+    name, and row numbers that pandas wrote, are left out and logged. For `separator`,
+    `encoding` and `wanted`, see `open_csv`.
     """
     ending = path.suffix.lower()
     if ending == PARQUET or head_of(path).startswith(MAGIC):
@@ -160,10 +160,7 @@ def _read_csv(
 def _own_columns(
     path: Path, names: Sequence[str], wanted: Collection[str]
 ) -> list[int]:
-    """Return the positions of the columns to read; log the columns left out.
-
-    Columns without a name, and row numbers that pandas wrote, are left out.
-    """
+    """Return the positions of columns with names of their own; log the others."""
     nameless = [place for place, name in enumerate(names) if not name]
     numbers = [
         place
@@ -189,7 +186,7 @@ def _own_columns(
 
 
 def _open_json_lines(path: Path, encoding: str | None) -> Table:
-    """Open records in JSON Lines; all lines are read to find the names of columns."""
+    """Open records in JSON Lines, and read all lines to find the names of columns."""
     names: dict[str, None] = {}
     for line in read_json_lines(path, encoding):
         if not isinstance(line.row, BadItem):
@@ -224,7 +221,7 @@ def _never(wanted: Sequence[str]) -> Iterator[tuple[Any, list[BadRow]]]:
 
 
 def _record_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the columns of a line, also if they are under the key `record`."""
+    """Return the columns of a line, which may be in an object with the key `record`."""
     record = row.get("record")
     if not isinstance(record, dict):
         return row
@@ -233,7 +230,7 @@ def _record_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _array(path: Path, name: str, cells: list[Any]) -> Any:
-    """Make an Arrow array of values of JSON; refuse strings mixed with numbers."""
+    """Return JSON values as an Arrow array; refuse strings mixed with numbers."""
     import pyarrow as pa
 
     kinds = {type(cell) for cell in cells} - {type(None)}
@@ -301,7 +298,7 @@ def _open_parquet(path: Path, wanted: Collection[str]) -> Table:
 
 
 def import_parquet(path: Path) -> Any:
-    """Import pyarrow's reader of Parquet; raise BadInput if it cannot open a path."""
+    """Import pyarrow's reader of Parquet; raise BadInput for a path not in UTF-8."""
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError as error:

@@ -34,7 +34,7 @@ PAIRS = 2**18  # pairs of blocks compared at a time; these fit into a processor'
 
 @step(kind="image")
 def grey(data: bytes) -> Bytes:
-    """Decode to luminance (height, width), upright, at least 16 pixels each way."""
+    """Decode an image to upright greys (height, width), both sides at least 16."""
     from .image_pixels import decode_grey
 
     return decode_grey(data)
@@ -42,7 +42,7 @@ def grey(data: bytes) -> Bytes:
 
 @step(kind="image")
 def small(data: bytes) -> Bytes:
-    """Decode to 64 x 64 colours (64, 64, 3), upright; cheap if the format allows it."""
+    """Decode an image to upright colours (64, 64, 3); cheap for a JPEG."""
     from .image_pixels import decode_small
 
     return decode_small(data)
@@ -59,7 +59,7 @@ def levels(grey: Bytes) -> Doubles:
 
 @step(needs=[grey])
 def half(grey: Bytes) -> Floats:
-    """Average 2 x 2 pixels; values in [0, 1]."""
+    """Greys at half resolution: means of 2 x 2 pixels, in [0, 1]."""
     from PIL import Image
 
     return np.asarray(Image.fromarray(grey).reduce(2), np.float32) / np.float32(255)
@@ -67,7 +67,7 @@ def half(grey: Bytes) -> Floats:
 
 @step(needs=[half])
 def quarter(half: Floats) -> Floats:
-    """Average 4 x 4 pixels of the image; values in [0, 1]."""
+    """Greys at a quarter of the resolution: means of 4 x 4 pixels, in [0, 1]."""
     from PIL import Image
 
     return np.asarray(Image.fromarray(half).reduce(2))
@@ -75,7 +75,7 @@ def quarter(half: Floats) -> Floats:
 
 @step(needs=[half])
 def gradients(half: Floats) -> tuple[Floats, Bytes]:
-    """Strength of the change at each inner pixel, and its direction: one of 16 sectors.
+    """Strength of change at each inner pixel, and its direction, in 16 sectors.
 
     Opposite directions are different sectors.
     """
@@ -84,7 +84,7 @@ def gradients(half: Floats) -> tuple[Floats, Bytes]:
 
 @step(needs=[half])
 def transform(half: Floats) -> NDArray[np.complex64]:
-    """Fourier transform (height, width // 2 + 1) without its constant part."""
+    """Fourier transform (height, width // 2 + 1) of the greys less their mean."""
     from scipy import fft
 
     return np.asarray(fft.rfft2(half - half.mean()))
@@ -92,7 +92,7 @@ def transform(half: Floats) -> NDArray[np.complex64]:
 
 @feature(kind="image")
 def dimensions(data: bytes) -> list[float]:
-    """Logarithms of width, height and bytes, bits per pixel, colours: no decoding."""
+    """Logarithms of width, height, their ratio and bytes; bits per pixel; channels."""
     from .image_header import open_picture
 
     picture = open_picture(data)
@@ -109,7 +109,7 @@ def dimensions(data: bytes) -> list[float]:
 
 @feature(needs=[small])
 def thumbnail(small: Bytes) -> Floats:
-    """Mean brightness of 8 x 8 cells."""
+    """Mean brightness of each of 8 x 8 cells."""
     cells: Floats = small.reshape(8, 8, 8, 8, 3).mean(axis=(1, 3, 4), dtype=np.float32)
     return cells.ravel() / np.float32(255)
 
@@ -146,7 +146,7 @@ def moments(levels: Doubles, half: Floats) -> Doubles:
 
 @feature(needs=[grey])
 def projections(grey: Bytes) -> Doubles:
-    """Mean brightness of 16 bands across and 16 down."""
+    """Mean brightness of each of 16 horizontal and 16 vertical bands."""
     rows = grey.sum(axis=1, dtype=np.uint32) / (255 * grey.shape[1])
     columns = grey.sum(axis=0, dtype=np.uint32) / (255 * grey.shape[0])
     return np.concatenate([in_bands(rows, 16), in_bands(columns, 16)])
@@ -154,7 +154,7 @@ def projections(grey: Bytes) -> Doubles:
 
 @feature(needs=[gradients])
 def edge_density(gradients: tuple[Floats, Bytes]) -> Floats:
-    """Mean strength of change, and share of strong change, in 4 x 4 cells."""
+    """Mean strength of change, and share of pixels that change much, in 4 x 4 cells."""
     strength, _ = gradients
     strong = (strength > 0.2).astype(np.float32)
     return np.concatenate([in_cells(strength), in_cells(strong)])
@@ -162,7 +162,7 @@ def edge_density(gradients: tuple[Floats, Bytes]) -> Floats:
 
 @feature(needs=[gradients])
 def hog(gradients: tuple[Floats, Bytes]) -> Doubles:
-    """Strength of change by direction in 16 sectors and place in 4 x 4 cells.
+    """Strength of change in each of 16 directions and each of 4 x 4 cells.
 
     After Dalal and Triggs, Histograms of Oriented Gradients (2005). A pixel is shared
     among the nearest cells by its distance from them, and each cell is divided by the
@@ -174,7 +174,7 @@ def hog(gradients: tuple[Floats, Bytes]) -> Doubles:
 
 @feature(needs=[small])
 def small_hog(small: Bytes) -> Doubles:
-    """Like `hog`, but from 64 x 64 colours: 16 sectors in 4 x 4 cells, at low cost."""
+    """Strength of change as in `hog`, of the image at 64 x 64 pixels: at low cost."""
     # Three passes over strided bytes take less than one weighted sum of three.
     grey = small[:, :, 1].astype(np.float32)
     grey += grey
@@ -214,7 +214,7 @@ def local_binary_patterns(grey: Bytes) -> Doubles:
 
 @feature(needs=[grey])
 def cooccurrence(grey: Bytes) -> Doubles:
-    """Five properties of pairs of greys, at 3 distances in 4 directions.
+    """Five properties of the co-occurrence of greys, at 3 distances in 4 directions.
 
     Haralick, Shanmugam and Dinstein, Textural Features for Image Classification (1973).
     """
@@ -230,7 +230,7 @@ def cooccurrence(grey: Bytes) -> Doubles:
 
 @feature(needs=[transform])
 def spectrum(transform: NDArray[np.complex64]) -> Doubles:
-    """Logarithm of the mean power in 8 octave-like rings by 4 directions."""
+    """Logarithm of the mean power in 8 octaves of frequencies and 4 directions."""
     radius, angle = polar(transform.shape)
     ring = np.clip(8 + np.log2(np.maximum(radius, 1e-6) * 2), 0, 7).astype(np.int64)
     sector = (angle * (4 / math.pi)).astype(np.int64) % 4
@@ -241,7 +241,7 @@ def spectrum(transform: NDArray[np.complex64]) -> Doubles:
 
 @feature(needs=[transform])
 def gabor(transform: NDArray[np.complex64]) -> Floats:
-    """Energies of 2 scales and 4 orientations in 4 x 4 cells: the gist of a scene.
+    """Energies of 2 scales and 4 orientations in each of 4 x 4 cells: a scene's gist.
 
     Oliva and Torralba, Modeling the Shape of the Scene (2001), with log-Gabor filters.
     """
@@ -262,10 +262,11 @@ def gabor(transform: NDArray[np.complex64]) -> Floats:
 
 @feature(needs=[half])
 def lines(half: Floats) -> Doubles:
-    """Amount of the edges that lie on straight lines, in each of 18 directions.
+    """Amount of edges on straight lines, in each of 18 directions.
 
-    Canny's edges and Hough's transform. Each direction has two columns: the longest
-    line, and the deviation among parallel lines, both relative to the diagonal.
+    Edges are found by Canny's method, lines by Hough's transform. Each direction has
+    two columns: the longest line, and the deviation among parallel lines, both relative
+    to the diagonal.
     """
     edges = skimage("feature").canny(half, low_threshold=0.05, high_threshold=0.15)
     angles = np.arange(18) * (math.pi / 18) - math.pi / 2
@@ -276,10 +277,10 @@ def lines(half: Floats) -> Doubles:
 
 @feature(needs=[quarter])
 def self_similarity(quarter: Floats) -> Doubles:
-    """Likeness of an image's blocks: of all pairs, and to the most similar block.
+    """Correlations among blocks: of all pairs, and of each with its most similar block.
 
-    Both are shares of the blocks' correlations in 16 ranges; a block is 16 x 16 pixels.
-    The work grows with the square of the image's size.
+    Each has 16 columns, the shares of 16 ranges of correlation. A block is 16 x 16
+    pixels. The time grows with the square of the number of pixels.
     """
     height, width = (side // BLOCK * BLOCK for side in quarter.shape)
     blocks = quarter[:height, :width].reshape(
@@ -301,7 +302,7 @@ def self_similarity(quarter: Floats) -> Doubles:
 
 
 def skimage(module: str) -> Any:
-    """Import a module of scikit-image, which states no types."""
+    """Import a module of scikit-image, which has no type annotations."""
     return importlib.import_module(f"skimage.{module}")
 
 
@@ -312,7 +313,7 @@ def shares(counts: NDArray[Any]) -> Doubles:
 
 
 def in_cells(values: Floats) -> Floats:
-    """Return the mean in each of GRID x GRID cells."""
+    """Return the mean of an image in each of GRID x GRID cells, (GRID * GRID,)."""
     from PIL import Image
 
     cells = Image.fromarray(values).resize((GRID, GRID), Image.Resampling.BOX)
@@ -320,7 +321,7 @@ def in_cells(values: Floats) -> Floats:
 
 
 def strength_and_sector(grey: Floats) -> tuple[Floats, Bytes]:
-    """Return the strength and the direction (a sector) of change at inner pixels."""
+    """Return the strength of change at inner pixels, and its direction: a sector."""
     down = grey[2:, 1:-1] - grey[:-2, 1:-1]
     right = grey[1:-1, 2:] - grey[1:-1, :-2]
     turns = np.arctan2(down, right) * np.float32(SECTORS / (2 * math.pi))
@@ -333,10 +334,10 @@ def strength_and_sector(grey: Floats) -> tuple[Floats, Bytes]:
 
 
 def in_soft_cells(strength: Floats, sector: Bytes) -> Doubles:
-    """Return strengths of change by GRID x GRID cells and SECTORS, in one dimension.
+    """Return the columns of `hog`: each cell's strength of change in each direction.
 
-    Each pixel is shared among cells. Each cell is divided by the strength around it;
-    the result has the square roots.
+    A pixel is shared among the nearest cells. The strengths of a cell are divided by
+    the strength in and around the cell, and the result has their square roots.
     """
     height, width = strength.shape
     row = np.arange(height) * FINE // height * (FINE * SECTORS)
@@ -354,9 +355,10 @@ def in_soft_cells(strength: Floats, sector: Bytes) -> Doubles:
 
 @functools.cache
 def soft_cells() -> tuple[Doubles, Doubles]:
-    """Return two matrices: the shares of FINE cells in GRID cells, and neighbours.
+    """Return the weights of `in_soft_cells` along one axis, as two matrices.
 
-    The second, (GRID, GRID), has the weights of the cells around each cell.
+    The first, (GRID, FINE), has the share of each fine cell in each cell. The second,
+    (GRID, GRID), has the weights of the cells around each cell.
     """
     cell = np.arange(GRID)
     centre = (np.arange(FINE) + 0.5) * (GRID / FINE) - 0.5
@@ -368,9 +370,9 @@ def soft_cells() -> tuple[Doubles, Doubles]:
 
 
 def in_bands(values: Doubles, count: int) -> Doubles:
-    """Divide values into `count` equal bands, and return the mean of each band.
+    """Divide values (N,) into `count` equal bands, and return the mean of each band.
 
-    A value on the border of two bands counts in both by its share.
+    A value on the border of two bands is divided between them.
     """
     edges = np.linspace(0, len(values), count + 1)
     below = np.interp(
@@ -383,7 +385,7 @@ def in_bands(values: Doubles, count: int) -> Doubles:
 def polar(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Return the frequency and the angle of each bin of a Fourier transform.
 
-    Frequencies are in cycles per pixel, angles in [0, pi].
+    Frequencies are in cycles per pixel, angles in [0, pi]. `shape` is the transform's.
     """
     down = np.fft.fftfreq(shape[0]).astype(np.float32)[:, np.newaxis]
     right = np.linspace(0, 0.5, shape[1], dtype=np.float32)

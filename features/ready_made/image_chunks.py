@@ -1,4 +1,4 @@
-"""Chunks of an encoded image: the chunks that a decoder needs, and the orientation.
+"""Pieces of an encoded image: those that a decoder needs, and the orientation.
 
 A file may have millions of pieces that say nothing about the pixels: comments,
 profiles, empty blocks. Pillow reads each of them in Python. So this module counts the
@@ -78,10 +78,10 @@ class Pieces(NamedTuple):
 
 
 def find_pieces(data: bytes) -> Pieces:
-    """Find the pieces before the pixels, without reading a pixel.
+    """Find the pieces that a decoder needs, without reading a pixel.
 
-    A file of another format is returned whole. An image that is cut off is no error
-    here, but for its decoder. Raises BadItem if there are more pieces, or longer
+    A file of an unknown format is returned whole. An image that is cut off is no error
+    here, but only for its decoder. Raises BadItem if there are more pieces, or longer
     tables, than images have.
     """
     if data.startswith(b"\xff\xd8\xff"):
@@ -153,7 +153,7 @@ class _Tables:
     def next(
         self, pattern: re.Pattern[bytes], data: bytes, place: int
     ) -> re.Match[bytes] | None:
-        """Find the beginning of the next piece; return None if there is none."""
+        """Find the beginning of the next piece from `place` on, or None."""
         found = pattern.search(data, place, place + self._left_between + 2)
         self._left_between -= (found.start() if found else len(data)) - place
         self.count()
@@ -249,10 +249,8 @@ def _png_pieces(data: bytes) -> Pieces:
 
 
 def _exif_behind(data: bytes, pixels: int) -> bytes:
-    """Return the EXIF notes after the pixels of a PNG; b"" if there are none.
-
-    The search begins at the end of the file, since there may be many pieces of pixels.
-    """
+    """Return the EXIF notes after the pixels of a PNG; b"" if there are none."""
+    # from the end of the file, since the pixels may have many pieces
     found = data.rfind(b"eXIf", max(pixels, len(data) - MOST_BEHIND))
     if found < 0:
         return b""
@@ -297,7 +295,7 @@ def _gif_pieces(data: bytes) -> Pieces:
 
 
 def _end_of_blocks(data: bytes, place: int, tables: _Tables) -> int:
-    """Return the offset of the end of the blocks of a GIF that begin at `place`."""
+    """Return the offset after the data blocks of a GIF that begin at `place`."""
     while place < len(data) and (length := data[place]):
         tables.count()
         place += length + 1
@@ -305,7 +303,7 @@ def _end_of_blocks(data: bytes, place: int, tables: _Tables) -> int:
 
 
 def _check_bmp(data: bytes) -> None:
-    """Refuse palettes and run lengths that Pillow would decode slowly, in Python."""
+    """Raise BadItem for palettes and run lengths that Pillow would decode slowly."""
     if int.from_bytes(data[14:18], "little") < 40:
         return
     width, height, bits, compression, colours = (
@@ -343,7 +341,7 @@ def _webp_pieces(data: bytes) -> Pieces:
 
 
 def orientation_of(exif: bytes, xmp: bytes = b"") -> int:
-    """Return how to turn an image, 1 to 8 as in EXIF; UPRIGHT if no note tells.
+    """Return an image's orientation, 1 to 8 as in EXIF; UPRIGHT if none is noted.
 
     `exif` is a TIFF file, which may begin with `Exif`; only its first directory counts.
     `xmp` is a text, used if `exif` has no orientation.
@@ -355,7 +353,7 @@ def orientation_of(exif: bytes, xmp: bytes = b"") -> int:
 
 
 def _in_exif(tiff: bytes) -> int | None:
-    """Return the last orientation in EXIF; 0 for an invalid one, None for none."""
+    """Return the last orientation in a TIFF file; 0 if it is invalid, None for none."""
     order = _ORDERS.get(tiff[:2])
     if order is None or len(tiff) < 8:
         return None

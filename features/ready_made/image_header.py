@@ -31,18 +31,18 @@ class Picture(NamedTuple):
 
 
 def read_header(data: bytes) -> tuple[Picture, float]:
-    """Read the header of an encoded image; the result cannot be decoded.
+    """Read the header of an encoded image; return the image and a factor.
 
-    Returns the image, and the factor (at least 1) by which each pixel takes longer than
-    usual. Raises BadItem if the bytes are no image in one of `FORMATS`, state absurd
-    dimensions, or have more pieces than images have.
+    The factor, at least 1, says how many times as long as usual a pixel takes to
+    decode. The returned image has no pixels. Raises BadItem if the bytes are no image
+    in one of `FORMATS`, state absurd dimensions, or have more pieces than images have.
     """
     start, dearer, orientation = header_of(data)
     return Picture(_opened(start, data), orientation), dearer
 
 
 def open_picture(data: bytes) -> Picture:
-    """Read the header of an encoded image, and return an image to decode.
+    """Read the header of an encoded image; return an image whose pixels can be decoded.
 
     The pieces that say nothing about the pixels, such as comments, are removed first.
     """

@@ -27,9 +27,9 @@ SMALL_SIDE = 64
 
 
 def decode_grey(data: bytes) -> NDArray[np.uint8]:
-    """Decode to luminance (height, width), upright, at least MIN_SIDE on each side.
+    """Decode an image to upright greys (height, width), both at least MIN_SIDE.
 
-    Thinner images are stretched to MIN_SIDE. A long one is then shortened to about as
+    A thinner image is stretched to MIN_SIDE. If it is long, it is shortened to about as
     many pixels as it had. Transparency is ignored.
     """
     picture = open_picture(data)
@@ -42,10 +42,11 @@ def decode_grey(data: bytes) -> NDArray[np.uint8]:
 
 
 def decode_small(data: bytes) -> NDArray[np.uint8]:
-    """Decode to colours (SMALL_SIDE, SMALL_SIDE, 3), upright, of any proportions.
+    """Decode an image to upright colours (SMALL_SIDE, SMALL_SIDE, 3).
 
-    A JPEG is decoded at the smallest scale of 1, 1/2, 1/4 and 1/8 that still has
-    SMALL_SIDE pixels each way. That saves most of the inverse transforms.
+    Its proportions are lost. A JPEG is decoded at the smallest scale of 1, 1/2, 1/4 and
+    1/8 that still has SMALL_SIDE pixels each way. That saves most of the inverse
+    transforms.
     """
     picture = open_picture(data)
     picture.file.draft("RGB", (SMALL_SIDE, SMALL_SIDE))
@@ -70,20 +71,20 @@ def load(picture: ImageFile, data: bytes) -> Image.Image:
 
 
 def turned(picture: Image.Image, orientation: int) -> Image.Image:
-    """Turn a decoded image upright; `orientation` is EXIF's, 1 to 8."""
+    """Turn a decoded image upright by its orientation in EXIF, 1 to 8."""
     method = TURNS.get(orientation)
     return picture if method is None else picture.transpose(method)
 
 
 def to_grey(picture: Image.Image) -> Image.Image:
-    """Convert any mode to 8-bit luminance."""
+    """Convert an image of any mode to greys of 8 bits."""
     if picture.mode.startswith("I"):
         return Image.fromarray(high_bytes(picture))
     return picture if picture.mode == "L" else picture.convert("L")
 
 
 def to_colours(picture: Image.Image) -> Image.Image:
-    """Convert any mode to 8-bit red, green and blue."""
+    """Convert an image of any mode to red, green and blue of 8 bits."""
     if picture.mode.startswith("I"):
         picture = Image.fromarray(high_bytes(picture))
     return picture.convert("RGB")
@@ -95,9 +96,9 @@ def high_bytes(picture: Image.Image) -> NDArray[np.uint8]:
 
 
 def thickened(width: int, height: int) -> tuple[int, int]:
-    """Return a size with both sides at least MIN_SIDE.
+    """Return a width and a height that are at least MIN_SIDE, for a thin image.
 
-    If one side is raised, a long other side is cut to keep the number of pixels.
+    If one side is raised, the other is cut, so that the pixels hardly become more.
     """
     longest = max(MIN_SIDE, width * height // MIN_SIDE)
     return (

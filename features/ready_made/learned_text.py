@@ -1,10 +1,10 @@
 """Features of texts that a build learns: scores by weighted terms.
 
-A term is a word, a pair of words or a sequence of characters. Each feature has one
-score for two classes, and for more classes one score per class. The time grows with the
-text, and hardly with the number of known terms. Terms are stored as hashes of 32 bits.
-With 50,000 known terms, one in 86,000 unknown terms has the hash of a known term; that
-is too rare to change a text's score much.
+A term is a word, a pair of words or a sequence of characters. A feature has one score
+for two classes, and one score per class for more classes. The time grows with the text,
+and hardly with the number of known terms. Terms are stored as hashes of 32 bits. With
+50,000 known terms, one in 86,000 unknown terms has the hash of a known term; that is
+too rare to change a text's score much.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ SPACED = bytes(max(code, 0x20) for code in range(256))
 
 
 class CountedTerms(NamedTuple):
-    """The different terms of a text."""
+    """The different terms of a text, as hashes, and how often each occurs."""
 
     hashes: Hashes  # (T,) uint32: Hashes of the terms, ascending
     # (T,) float64: 1 + the logarithm of the number of times that each term occurs
@@ -76,7 +76,7 @@ class TermWeights:
             object.__setattr__(self, name, np.asarray(getattr(self, name)))
 
     def check(self) -> None:
-        """Raise BadFeature if arrays do not fit together or scores may be infinite."""
+        """Raise BadFeature if arrays do not fit together, or scores may be infinite."""
         shapes = [array.shape for array in self.arrays().values()]
         count, width = len(self.rarity), len(self.intercepts)
         kinds = [array.dtype for array in self.arrays().values()]
@@ -96,7 +96,7 @@ class TermWeights:
             raise BadFeature("learned weights make scores that are not finite")
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all arrays by name, for storing."""
+        """Return all arrays by name, to be stored."""
         return {name: getattr(self, name) for name in KINDS}
 
 
@@ -116,11 +116,11 @@ class TermScores:
     learned: TermWeights
 
     def __call__(self, terms: CountedTerms) -> Floats:
-        """Score a text by its known terms: (K,) float32, finite.
+        """Return the scores (K,) float32 of a text by its known terms; all are finite.
 
-        Each term has a value, its count (1 + logarithm) times its rarity, and the
-        values of a text are scaled to a vector of length 1. A score is the sum of the
-        values times the weights, and the intercept.
+        The value of a term is its entry in `counts` times its rarity. The values of a
+        text are scaled to norm 1. A score is the sum of values times weights, plus the
+        intercept.
         """
         learned, (hashes, counts) = self.learned, terms
         if not len(learned.hashes):
@@ -141,7 +141,7 @@ class TermScores:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """A feature to be learned from labelled texts."""
+    """The description of a feature that a build learns from labelled texts."""
 
     name: str  # Name of the learned feature
     what: str  # Sentence that describes the feature
@@ -166,13 +166,13 @@ def _run(step: Step, text: str) -> Any:
 
 @step(kind="text")
 def opening_terms(text: str) -> CountedTerms:
-    """Count the words, and pairs of neighbours, in a text's first 256 characters."""
+    """Count words and pairs of neighbouring words in the first 256 characters."""
     return count_terms(with_pairs(word_hashes(words(lowered(text[:OPENING])))))
 
 
 @step(needs=[word_hashes])
 def word_terms(word_hashes: Hashes) -> CountedTerms:
-    """Count the words of a text, given as hashes."""
+    """Count the words of a text, given their hashes."""
     return count_terms(word_hashes.copy())
 
 
@@ -201,7 +201,7 @@ def with_pairs(words: Hashes) -> Hashes:
 
 
 def sequences_of(data: bytes, lengths: range) -> Hashes:
-    """Return the hashes of all sequences of `lengths` bytes, shortest first.
+    """Return the hashes of all byte sequences with these lengths, shortest first.
 
     A space is added at both ends of `data`.
     """

@@ -1,11 +1,11 @@
 """Ready-made features of texts, of very different cost and power.
 
-Compiled code counts characters as UTF-8 bytes; no loop over characters is in Python.
-Long texts are processed in pieces, since regular expressions, splitting and counting
-hold Python's lock until they return, which takes tenths of a second for megabytes. A
-run of 65,536 characters without a space may be cut. Hashes are CRC-32 or
-multiplicative; Python's own hashes differ from run to run. All features are finite on
-every string, also on the empty string and on lone surrogates.
+Characters are counted as bytes of UTF-8, in compiled code and never in a loop of
+Python. Long texts are processed in pieces, since regular expressions, splitting and
+counting hold Python's lock until they return, which takes tenths of a second for
+megabytes. A run of 65,536 characters without a space may be cut. Hashes are CRC-32 or
+multiplicative, as Python's own differ from run to run. All features are finite on every
+string, also on the empty string and on lone surrogates.
 """
 
 import re
@@ -80,13 +80,13 @@ CLASSES = np.array(
 
 @step(kind="text")
 def encoded(text: str) -> bytes:
-    """Encode as UTF-8, lone surrogates too."""
+    """Encode a text as UTF-8, with its lone surrogates."""
     return b"".join(piece.encode("utf-8", "surrogatepass") for piece in pieces(text))
 
 
 @step(kind="text")
 def lowered(text: str) -> bytes:
-    """Encode as UTF-8 in lower case; punctuation outside ASCII becomes a space."""
+    """Encode a text in lower case; punctuation outside ASCII becomes a space."""
     return b"".join(map(lowered_piece, pieces(text)))
 
 
@@ -98,13 +98,13 @@ def lowered_piece(text: str) -> bytes:
 
 @step(needs=[encoded])
 def byte_counts(encoded: bytes) -> NDArray[np.intp]:
-    """Count each of the 256 bytes."""
+    """Count how often each of the 256 bytes occurs."""
     return count_each(np.frombuffer(encoded, np.uint8), 256)
 
 
 @step(needs=[lowered])
 def words(lowered: bytes) -> list[bytes]:
-    """Split into runs of letters and digits."""
+    """Split a text into its words: runs of letters and digits."""
     found: list[bytes] = []
     for piece in pieces(lowered):
         found += piece.translate(SEPARATORS).split()
@@ -119,7 +119,7 @@ def word_hashes(words: list[bytes]) -> NDArray[np.uint32]:
 
 @feature(kind="text")
 def opening(text: str) -> Doubles:
-    """Hashed sequences of 3 characters in the first 256 characters: 64 columns."""
+    """Bag of 3-character sequences in the first 256 characters, in 64 buckets."""
     data = text[:OPENING].lower().encode("utf-8", "surrogatepass")
     return in_buckets(sequences(data, 3), 64)
 
@@ -143,8 +143,9 @@ def punctuation(byte_counts: NDArray[np.intp]) -> Doubles:
 def casing(encoded: bytes) -> Doubles:
     """Shares that tell how letters are capitalised; only letters of ASCII count.
 
-    Capitals among letters, words that begin with one capital and with two, capitals
-    that follow a small letter, and letters among characters.
+    The columns are: capitals among letters; words that begin with one capital, and with
+    two, among words; capitals after a small letter among letters; letters among
+    characters.
     """
     data = np.frombuffer(b" " + encoded + b" ", np.uint8)
     counts = np.zeros(6)
@@ -163,10 +164,11 @@ def casing(encoded: bytes) -> Doubles:
 
 
 def count_cases(data: Bytes) -> Doubles:
-    """Count letters and capitals in bytes (n + 2,); both ends are only context.
+    """Count letters and capitals in bytes (n + 2,), without the first and last byte.
 
-    The counts are: letters, capitals, words, words that begin with a capital, words
-    that begin with two capitals, and capitals after a small letter.
+    These two bytes are only the neighbours of others. The counts are: letters,
+    capitals, words, words that begin with a capital, words that begin with two
+    capitals, and capitals after a small letter.
     """
     letter, upper = LETTER[data], UPPER[data]
     here, capital = letter[1:-1], upper[1:-1]
@@ -188,8 +190,9 @@ def count_cases(data: Bytes) -> Doubles:
 def urls_numbers(encoded: bytes) -> Doubles:
     """Logarithms of the numbers of occurrences of 12 patterns.
 
-    Links, mail addresses, numbers, long numbers, dates or decimals, percentages,
-    currencies, hashtags, mentions, exclamations, repeated characters, tags.
+    The patterns are links, mail addresses, numbers, long numbers, dates or decimals,
+    percentages, currencies, hashtags, mentions, exclamations, repeated characters,
+    tags.
     """
     counts = np.zeros(len(PATTERNS))
     for piece in pieces(encoded):
@@ -200,7 +203,7 @@ def urls_numbers(encoded: bytes) -> Doubles:
 
 @feature(needs=[encoded])
 def compression(encoded: bytes) -> list[float]:
-    """Relative size of the text after zlib, fast and thorough: low if it repeats."""
+    """Compressed size divided by size, at the fastest and at the best level of zlib."""
     length = len(encoded) + 16
     return [len(zlib.compress(encoded, level)) / length for level in (1, 9)]
 
@@ -209,10 +212,10 @@ def compression(encoded: bytes) -> list[float]:
 def type_token(words: list[bytes]) -> Doubles:
     """Richness of the vocabulary, and lengths of the words.
 
-    The columns are: logarithm of the number of words; different words, as a share of
-    all words and divided by the root of all words (Guiraud); share of words used once;
-    shares of the most frequent word and of the five most frequent words; entropy in
-    bits; mean and deviation of words' bytes; share of words of over 6 bytes.
+    The columns are: logarithm of the number of words; number of different words over
+    the number of words, and over its root (Guiraud); share of words used once; shares
+    of the most frequent word and of the five most frequent words; entropy in bits; mean
+    and deviation of words' bytes; share of words of over 6 bytes.
     """
     total, each = max(len(words), 1), Counter[bytes]()
     for start in range(0, len(words), VALUES):
@@ -240,9 +243,10 @@ def type_token(words: list[bytes]) -> Doubles:
 def readability(lowered: bytes, words: list[bytes]) -> Doubles:
     """Difficulty of reading a text, estimated by counting.
 
-    Flesch's reading ease, Flesch-Kincaid grade, automated readability and Coleman-Liau
-    indexes, each divided by 100 and within [-2, 2]; words per sentence, syllables (runs
-    of vowels) and letters per word; sentences.
+    The columns are: Flesch's reading ease, Flesch-Kincaid grade, automated readability
+    index and Coleman-Liau index, each divided by 100 and limited to [-2, 2]; logarithms
+    of words per sentence, of syllables (runs of vowels) and letters per word, and of
+    sentences.
     """
     data = np.frombuffer(b" " + lowered, np.uint8)
     vowel, letter = VOWEL[data], LETTER[data]
@@ -266,7 +270,7 @@ def readability(lowered: bytes, words: list[bytes]) -> Doubles:
 
 @feature(needs=[word_hashes])
 def hashed_words(word_hashes: NDArray[np.uint32]) -> Doubles:
-    """Bag of words in 128 buckets: logarithms of counts, scaled to length 1."""
+    """Bag of words in 128 buckets: logarithms of counts, scaled to norm 1."""
     return in_buckets(word_hashes, BUCKETS)
 
 
@@ -278,14 +282,14 @@ def hashed_vocabulary(word_hashes: NDArray[np.uint32]) -> Doubles:
 
 @feature(needs=[word_hashes])
 def hashed_word_pairs(word_hashes: NDArray[np.uint32]) -> Doubles:
-    """Bag of neighbouring words in 128 buckets, scaled as `hashed_words`."""
+    """Bag of pairs of neighbouring words in 128 buckets, scaled as `hashed_words`."""
     pairs = word_hashes[:-1] * np.uint32(0x9E3779B1) + word_hashes[1:]
     return in_buckets(mixed(pairs), BUCKETS)
 
 
 @feature(needs=[lowered])
 def hashed_ngrams(lowered: bytes) -> Doubles:
-    """Bags of sequences of 3 and 5 characters, 128 buckets each; see `hashed_words`."""
+    """Bags of sequences of 3 and 5 characters, 128 buckets each, scaled to norm 1."""
     return np.concatenate(
         [in_buckets(sequences(lowered, length), BUCKETS) for length in (3, 5)]
     )
@@ -303,18 +307,15 @@ def sequences(data: bytes, length: int) -> NDArray[np.uint32]:
 
 
 def mixed(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Mix hashes, so that every bit of a hash changes its high bits.
-
-    This is Knuth's multiplicative hashing, done twice.
-    """
+    """Mix all bits of hashes into the high bits, by Knuth's multiplicative hashing."""
     hashes = (hashes ^ hashes >> np.uint32(15)) * np.uint32(0x85EBCA6B)
     return (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
 
 
 def in_buckets(hashes: NDArray[np.uint32], count: int) -> Doubles:
-    """Count hashes in `count` buckets, by their high bits.
+    """Return the logarithms of counts of hashes in buckets, scaled to norm 1.
 
-    Returns the logarithms of the counts, scaled to a vector of length 1.
+    The high bits of a hash choose one of `count` buckets.
     """
     shift = np.uint32(33 - count.bit_length())
     weights = np.log1p(count_each(hashes >> shift, count))
@@ -339,7 +340,7 @@ def pieces(text: AnyStr) -> Iterator[AnyStr]:
 
 
 def gather(values: Iterable[Any], count: int, kind: type[np.generic]) -> NDArray[Any]:
-    """Collect `count` values in an array, in pieces that let other threads run."""
+    """Collect `count` values in an array, in pieces: other threads run in between."""
     left, array = iter(values), np.empty(count, kind)
     for start in range(0, count, VALUES):
         some = min(VALUES, count - start)
@@ -348,10 +349,7 @@ def gather(values: Iterable[Any], count: int, kind: type[np.generic]) -> NDArray
 
 
 def count_each(codes: NDArray[Any], count: int) -> NDArray[np.intp]:
-    """Return how often each number from 0 to `count` - 1 occurs among `codes`.
-
-    Codes are counted in pieces, so that other threads can run between them.
-    """
+    """Count how often each of the numbers from 0 to `count` - 1 occurs in `codes`."""
     counts = np.zeros(count, np.intp)
     for start in range(0, len(codes), PIECE):
         counts += np.bincount(codes[start : start + PIECE], minlength=count)

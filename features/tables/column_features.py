@@ -1,4 +1,4 @@
-"""Features made of columns of records; their costs are declared, not measured."""
+"""Features of a record's columns; their costs are declared, not measured."""
 
 import math
 import struct
@@ -34,10 +34,10 @@ EXACT = 2.0**53  # readers of JSON round larger whole numbers
 
 
 class KnownWords(dict[Value, float]):
-    """A mapping from a column's known words to numbers; outer spaces are ignored."""
+    """The numbers of a column's known words; spaces around a word are ignored."""
 
     def __missing__(self, value: object) -> float:
-        """Look a word up without spaces and `.0`; KeyError for an unknown word."""
+        """Look up a word without outer spaces and a final `.0`; KeyError if unknown."""
         if isinstance(value, str):
             word = trim(value)
             if word.endswith(".0") and word[:-2].lstrip("-").isdecimal():
@@ -47,7 +47,7 @@ class KnownWords(dict[Value, float]):
         raise KeyError(value)
 
     def get(self, value: Any, default: Any = None) -> Any:
-        """Look a word up; return the default for an unknown word."""
+        """Return the number of a word, or the default for an unknown word."""
         try:
             return self[value]
         except KeyError:
@@ -59,11 +59,11 @@ Codes = KnownWords | DateCodes | Shift
 
 @dataclass(eq=False)
 class Columns:
-    """Turns a record into numbers: the function of the features that `columns` makes.
+    """Function that turns a record into numbers; `columns` makes a feature of it.
 
-    The arguments are those of `columns`. `sources` has, for each number of the result,
-    the column that it is read from. `codes` has the conversion of that column's values
-    to numbers, or None for numbers that need no conversion.
+    The arguments are those of `columns`. For each number of the result, `sources` has
+    the column that it is read from, and `codes` the conversion of that column's values
+    to the number, or None if values are numbers and need no conversion.
     """
 
     names: tuple[str, ...]
@@ -89,10 +89,10 @@ class Columns:
         return [self.shifts.get(name)]
 
     def __call__(self, record: Mapping[str, Value]) -> NDArray[np.float32]:
-        """Read the columns: (len(sources),) float32, NaN for missing or unknown values.
+        """Return the numbers (len(sources),) float32 that a record has in the columns.
 
-        Raises BadItem if a number is infinite or beyond float32, or if a column of
-        numbers has a string.
+        A missing or unknown value is NaN. Raises BadItem if a number is infinite or
+        beyond float32, or if a column of numbers has a string.
         """
         try:
             values: Iterable[Value] = map(record.__getitem__, self.sources)
@@ -110,8 +110,8 @@ class Columns:
     def read(self, records: Records, values: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Read all records at once into `values` (N, width).
 
-        Returns a mask (N,): True for each record that may be invalid, and must be read
-        alone by a call.
+        Returns a mask (N,): True for each record that may be invalid. Such records must
+        be read alone, by `__call__`.
         """
         doubtful = np.zeros(len(records), np.bool_)
         for place, (name, codes) in enumerate(
@@ -123,7 +123,7 @@ class Columns:
         return doubtful
 
     def check(self, record: Mapping[str, Value]) -> None:
-        """Raise BadItem for a record that cannot be read, or has an infinite number."""
+        """Raise BadItem if a record holds an infinite number, or cannot be read."""
         for name, codes in zip(self.sources, self.codes, strict=True):
             self._number(name, codes, record)
 
@@ -148,7 +148,7 @@ class Columns:
 def _read_column(
     column: Column | None, codes: Codes | None, rows: Rows
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | bool]:
-    """Return rows of a column as numbers, and a mask of rows to read alone.
+    """Return some rows of a column as numbers, and a mask of rows to read alone.
 
     The mask is True for rows that may be invalid.
     """
@@ -172,10 +172,11 @@ def _read_column(
 
 
 def codes_of(words: Sequence[str]) -> KnownWords:
-    """Give each word a number from 0; its other spellings get the same number.
+    """Return a mapping from every spelling of a word to the position of the word.
 
-    Other spellings are the number 7 of the word `7`, and, if the words are a pair of
-    `TRUTHS`, booleans, `True` and `False`, 1 and 0, and the words in capitals.
+    The word `7` may also come as the number 7. If the words are one of the pairs in
+    `TRUTHS`, they may also come as booleans, as `True` and `False`, as 0 and 1, and in
+    capitals.
     """
     codes = KnownWords((word, float(k)) for k, word in enumerate(words))
     own = {word.casefold(): codes[word] for word in words}
@@ -218,14 +219,14 @@ def columns(
     """Make a feature of some columns of a record.
 
     A column of numbers is read unchanged. A string is read as its position in its
-    column's vocabulary (see `learn_texts`), a date as the numbers in `dates`: "day"
-    since 1970, "month", "weekday", "hour" and "second" of the hour. Missing and unknown
-    values are NaN; so is a number in a column of strings or dates. A string in a column
-    of numbers is refused when a record is read.
+    column's vocabulary (see `learn_texts`), a date as the numbers that `dates` lists:
+    "day" since 1970, "month", "weekday", "hour" and "second" of the hour. Missing and
+    unknown values are NaN; so is a number in a column of strings or dates. A string in
+    a column of numbers is refused when a record is read.
 
-    All mappings but `declared` are by column; entries for other columns are ignored.
-    `orders` has the order of day and month, "MDY" or "DMY", for dates in which both are
-    numbers; `shifts` come from `learn_numbers`. `declared` has the cost of
+    The keys of all mappings but `declared` are columns; other columns in them are
+    ignored. `orders` has the order of day and month, "MDY" or "DMY", for dates in which
+    both are numbers; `shifts` come from `learn_numbers`. `declared` has the cost of
     obtaining these columns, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
 
     Examples
@@ -258,9 +259,10 @@ def columns(
 
 
 class Texts(NamedTuple):
-    """Columns of strings by name: vocabularies, numbers of dates, orders of dates.
+    """What was learned about columns of strings; the keys are columns.
 
-    `orders` has only the columns of dates in which day and month are both numbers.
+    `vocabularies` has the words of a column, `dates` the numbers to read from a column
+    of dates, and `orders` the order of day and month where both are numbers.
     """
 
     vocabularies: dict[str, tuple[str, ...]]
@@ -269,11 +271,11 @@ class Texts(NamedTuple):
 
 
 def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
-    """Collect the strings of each column that holds any, the most frequent first.
+    """Find the columns of strings, and learn their words or that they are dates.
 
-    Words of the same frequency are in alphabetical order. Small trees divide words
-    better in this order than in alphabetical order alone. A column is a column of dates
-    if all its strings are dates.
+    A column is one of dates if all its strings are dates. Words are in order of falling
+    frequency, then of the alphabet. Small trees divide words better in this order than
+    in that of the alphabet alone.
     """
     if isinstance(items, Records):
         return _learn_at_once(items, columns)

@@ -4,10 +4,10 @@ Cells of a CSV file are text. A column is of the first kind below that suits all
 that are not empty:
 
 1. numbers as programs write them: `5`, `-2.5`, `1e5`;
-2. the same beside words that stand for an empty cell: `NA`, `?`, `NULL` (`EMPTY`);
+2. such numbers, and words for an empty cell: `NA`, `?`, `NULL` (see `EMPTY`);
 3. numbers as people write them: `1,234.56`, `1.234,56`, `$5`, `5 %`, `(12)`;
 4. dates: `2024-01-31`, `31.01.2024`, `01/31/2024`, `31 Jan 2024` (`dates`);
-5. free text, where most cells are different ones of four words or more;
+5. free text: most cells differ, and have four words or more;
 6. words.
 
 Columns of Parquet files, data frames and JSON Lines have types. Their strings are read
@@ -80,7 +80,7 @@ class ColumnTerms:
     typed: bool = False  # True if strings are never numbers
 
     def may_be_plain(self, cells: Any) -> bool:
-        """Return True if points in the cells' numbers may be decimal points."""
+        """Return True if points in the numbers of `cells` may be decimal points."""
         if not (self.points_group or self.decimal == ","):
             return True
         points = pc.match_substring(cells, ".")
@@ -94,7 +94,8 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
     """Find the kind of a column, and read its cells.
 
     `cells` is an Arrow array, chunked or not, of strings, numbers, booleans, dates or
-    times; BadInput for another type, or if they do not suit the kind in `terms`.
+    times. Raises BadInput for another type, or if cells do not suit the kind in
+    `terms`.
     """
     if not is_strings(cells.type):
         return _typed_column(name, cells, terms)
@@ -120,7 +121,7 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
 
 
 def _unclear_points(cells: Any, terms: ColumnTerms) -> str:
-    """Return a warning if points may separate thousands; "" if no point may."""
+    """Return a warning if all points may separate thousands; else ""."""
     if not terms.commas or terms.decimal is not None:
         return ""
     points = pc.filter(cells, pc.match_substring(cells, "."))
@@ -137,7 +138,7 @@ def _unclear_points(cells: Any, terms: ColumnTerms) -> str:
 
 
 class _Distinct(NamedTuple):
-    """The different cells of a column."""
+    """The different cells of a column, and the position of each cell among them."""
 
     # Arrow array of the different cells, without spaces around them; null for a cell of
     # spaces
@@ -151,7 +152,7 @@ class _Distinct(NamedTuple):
         return cls(words, coded.indices)
 
     def spread(self, values: Any) -> Any:
-        """Return a value for each cell; `values` has one for each different cell."""
+        """Return the values of all cells, given the values of the different cells."""
         return values.take(self.places)
 
     @property
@@ -161,9 +162,10 @@ class _Distinct(NamedTuple):
 
 
 def joined(one: Column, other: Column) -> Column:
-    """Concatenate the cells of two columns; TypeError if kinds differ.
+    """Append the cells of a second column to those of a first one.
 
-    A column of empty cells alone can be joined with any kind.
+    Words and free text become free text; a column without values takes any kind. Raises
+    TypeError for other differences in kind.
     """
     if one.kind != other.kind:
         if one.missing().all():
@@ -183,14 +185,14 @@ def joined(one: Column, other: Column) -> Column:
 
 
 def _nothing_like(column: Column, count: int) -> Column:
-    """Make a column of `count` empty cells, of the same kind as another column."""
+    """Make a column of `count` empty cells, of the same kind as `column`."""
     if column.kind == "number":
         return Column(pa.nulls(count, pa.float64()).fill_null(float("nan")), "number")
     return Column(pa.nulls(count, column.cells.type), column.kind)
 
 
 def without_rows(columns: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return positions of rows with at least one value, and of rows without any."""
+    """Return the positions of rows with a value, and of rows of empty cells only."""
     first, *others = columns.values()
     empty = first.is_null()
     for column in others:
@@ -222,7 +224,7 @@ def rows_of_names(columns: Mapping[str, Any]) -> list[int]:
 
 
 def _plain_numbers(cells: Any, terms: ColumnTerms) -> Any:
-    """Read cells as numbers that programs write; None if a cell is no number."""
+    """Return cells as numbers that programs write; None if a cell is no such number."""
     if not terms.may_be_plain(cells):
         return None
     try:
@@ -259,7 +261,7 @@ def _written_numbers(
     empty: tuple[str, ...],
     terms: ColumnTerms,
 ) -> Column | None:
-    """Read cells as numbers that people write; None if a cell is no number."""
+    """Return a column of numbers that people write; None if a cell is no number."""
     real = [word for word in words if word is not None]
     orders: Sequence[Decimal] = (",", ".") if terms.commas else (".", ",")
     tried = [terms.decimal] if terms.decimal else orders
@@ -318,7 +320,7 @@ def whole_days(stamps: Any) -> Any:
 
 
 def _words_or_text(distinct: _Distinct, kind: ColumnKind | None) -> Column:
-    """Make a column of free text if most cells differ and are long; else of words."""
+    """Make a column of words, or of free text if most cells differ and are long."""
     words, places = distinct
     known = len(places) - places.null_count
     if kind is None and known and len(words) - words.null_count > TEXT_SHARE * known:
@@ -378,7 +380,7 @@ def _written(cells: Any) -> Any:
 
 
 def _without_numbers(column: Column, terms: ColumnTerms) -> Column:
-    """Make cells empty if their numbers are in `missing`, and note these numbers."""
+    """Empty all cells whose number is in `terms.missing`, and note these numbers."""
     told = {n for word in terms.missing if (n := plain_number(word)) is not None}
     numbers = tuple(sorted(n for n in told if n == n))
     if column.kind != "number" or not numbers or pa.types.is_boolean(column.cells.type):
@@ -401,7 +403,7 @@ def _decoded(cells: Any) -> Any:
 def _stamps(cells: Any) -> Any:
     """Convert dates and times to UTC; dates outside Python's calendar become empty.
 
-    A time of day or a duration becomes the date that long after 1970 began.
+    A time of day or a duration is added to the beginning of 1970.
     """
     kind = cells.type
     if pa.types.is_date(kind):
@@ -432,7 +434,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def is_strings(kind: Any) -> bool:
-    """Return True if an Arrow type is one of strings."""
+    """Return True if an Arrow type is a type of strings."""
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return any(test(kind) for test in tests)
 
@@ -442,7 +444,7 @@ def _trimmed(words: Any) -> Any:
 
 
 def _without(cells: Any, words: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
-    """Replace some words by null; return the cells, and the words that were found."""
+    """Replace some words in cells by null; return the cells, and the words found."""
     marks = pc.is_in(cells, value_set=pa.array(words, cells.type))
     found = pc.unique(pc.filter(cells, marks)).to_pylist()
     return (pc.if_else(marks, None, cells) if found else cells), tuple(found)
@@ -456,7 +458,7 @@ def _no_null(cells: Any) -> Any:
 
 
 def _whole(cells: Any) -> Any:
-    """Join the chunks of a column."""
+    """Return the cells of a column in one Arrow array, without chunks."""
     if not isinstance(cells, pa.ChunkedArray):
         return cells
     if pa.types.is_dictionary(cells.type):
@@ -466,7 +468,7 @@ def _whole(cells: Any) -> Any:
 
 
 def _unlike(name: str, cells: Any, terms: ColumnTerms) -> str:
-    """Name the first cell that does not fit the kind in `terms`."""
+    """Return a message on the first cell that does not suit the kind in `terms`."""
     alike = _numbers if terms.kind == "number" else _dates
     for row, cell in enumerate(cells.to_pylist(), 1):
         if cell is None or is_empty(cell, terms.missing):

@@ -7,7 +7,7 @@ people write it: `2024/5/1`, `1 May 2024`, `May 1, 2024 2:30 pm`, `Wed, 01 May 2
 zone is in UTC. A month without a day is its first day.
 
 A time of day or a duration, such as `14:30`, `2:30 pm`, `26:15:00` and
-`1 day 02:15:00`, is read as the date that long after 1970 began.
+`1 day 02:15:00`, is added to the beginning of 1970, which makes it a date.
 """
 
 import math
@@ -152,7 +152,7 @@ def _assembled(parts: Mapping[str, str | None]) -> datetime:
 
 
 def _time_of(parts: Mapping[str, str | None]) -> timedelta:
-    """Return the time since a day began; ISO 8601 allows 24:00."""
+    """Return the sum of the hours, minutes and seconds into which a text was parsed."""
     hour = int(parts["hour"] or 0)
     if half := parts["half"]:
         if not 1 <= hour <= 12:
@@ -172,9 +172,9 @@ def micros_of(text: str, order: DateOrder = "YMD") -> int:
 
 
 def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
-    """Return all words as microseconds from 1970, for each order that reads all words.
+    """Return the microseconds since 1970 of all words, for each order that fits all.
 
-    The result is empty if there are no words, or if no order reads all words.
+    The result is empty if there are no words, or if no order fits all words.
     """
     found: dict[DateOrder, list[int]] = {}
     for order in ORDERS if words else ():
@@ -184,7 +184,7 @@ def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
 
 
 def show_date(micros: int, whole_day: bool) -> str:
-    """Write a date, or a time of day, as a request sends it."""
+    """Write microseconds since 1970 as a date or a time, as a request sends it."""
     date = EPOCH + timedelta(microseconds=micros)
     if not whole_day and 0 <= micros < DAY_US:
         return date.time().isoformat()
@@ -227,28 +227,28 @@ class DateCodes:
 
 
 def days_of(micros: Micros) -> NDArray[np.float64]:
-    """Return days since 1970 began, with the time of day as a fraction."""
+    """Return the days from 1970 to dates, with the time of day as a fraction."""
     return micros.astype(np.float64) / DAY_US
 
 
 def months_of(micros: Micros) -> NDArray[np.int64]:
-    """Return the months of the year, from 1."""
+    """Return the months of dates, from 1."""
     months: NDArray[np.int64] = micros.view("M8[us]").astype("M8[M]").astype(np.int64)
     return months % 12 + 1
 
 
 def weekdays_of(micros: Micros) -> NDArray[np.int64]:
-    """Return the days of the week, from 0, which is Monday."""
+    """Return the weekdays of dates, from 0, which is Monday."""
     return (micros // DAY_US + 3) % 7
 
 
 def hours_of(micros: Micros) -> NDArray[np.int64]:
-    """Return the hours of the day, from 0."""
+    """Return the hours of dates, from 0."""
     return micros // HOUR_US % 24
 
 
 def seconds_of(micros: Micros) -> NDArray[np.float64]:
-    """Return the seconds since the full hour, with their fractions."""
+    """Return the seconds from the full hour to dates, with their fractions."""
     return (micros % HOUR_US).astype(np.float64) / SECOND_US
 
 
@@ -262,10 +262,10 @@ NUMBERS_OF: Mapping[Part, Callable[[Micros], NDArray[np.generic]]] = {
 
 
 def parts_of(micros: Micros) -> tuple[Part, ...]:
-    """Choose the numbers that distinguish dates: days, and parts with several values.
+    """Choose the numbers by which dates differ: the day, and others that vary.
 
-    In float32, days are exact to about three minutes. Seconds are chosen if without
-    them one date in 50 or more would equal another.
+    In float32, days are exact to about three minutes. The second is chosen if, without
+    it, one date in 50 or more would equal another.
     """
     known = np.unique(micros[micros != NO_DATE])
     days = np.unique(days_of(known).astype(np.float32))

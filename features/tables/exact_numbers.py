@@ -1,8 +1,8 @@
 """Shifts of columns toward zero, where float32 distinguishes more numbers.
 
-Models and servers read float32, which has 24 bits: of the seconds since 1970 it keeps
-every 128th. Most columns vary far less than they are large, so they fit after an offset
-is subtracted.
+Models and servers read float32, whose 24 bits distinguish only every 128th of the
+seconds since 1970. Most columns vary far less than their numbers are large, so that the
+numbers less an offset fit into float32.
 """
 
 import math
@@ -33,7 +33,7 @@ _PLAIN = frozenset({float, int, bool})
 
 
 class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Stored form of a column's numbers: `(number - offset) * scale`, in float64."""
+    """How a column's numbers are stored: as `(number - offset) * scale`, in float64."""
 
     offset: float  # Number that becomes 0, between -FLOAT32_MAX and FLOAT32_MAX
     scale: float = 1.0  # Power of two, above 0: multiplying by it rounds nothing
@@ -100,8 +100,8 @@ class Learned(NamedTuple):
 def learn_shift(values: NDArray[Any]) -> Learned:
     """Find a shift of a column (N,) with which float32 distinguishes its numbers.
 
-    Trees must distinguish them, too: they ignore differences below 1e-7. NaN, infinity
-    and numbers beyond float32 do not count.
+    A column that varies by less than `SMALL` gets a scale, since trees ignore
+    differences below 1e-7. NaN, infinity and numbers beyond float32 do not count.
     """
     if values.dtype.itemsize < 3 or not len(values):
         return Learned(None)  # whole numbers of 16 bits are float32 too
@@ -141,7 +141,7 @@ def _centers(numbers: Numbers) -> list[float]:
 
 
 def learn_numbers(items: Sequence[Item], columns: Sequence[str]) -> dict[str, Learned]:
-    """Return the shifts of the columns that need one, by column."""
+    """Return the shifts and losses of columns, without columns that have neither."""
     learned = {column: _learn_column(items, column) for column in columns}
     return {
         column: found for column, found in learned.items() if found != Learned(None)

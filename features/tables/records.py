@@ -1,7 +1,7 @@
 """Records of a table: columns in memory, and rows made into items.
 
 Columns hold Arrow arrays, and NumPy reads them. This file does not import Arrow, since
-servers do without it.
+servers run without it.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ class WordCodes(NamedTuple):
     words: list[str]
 
     def used(self) -> Rows:
-        """Return the codes that occur, the most frequent first, then by alphabet."""
+        """Return the codes of words that occur, by falling frequency, then by word."""
         counts = np.bincount(self.codes + 1, minlength=len(self.words) + 1)[1:].tolist()
         used = [code for code, count in enumerate(counts) if count]
         used.sort(key=lambda code: (-counts[code], self.words[code]))
@@ -45,7 +45,7 @@ class WordCodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A table's column, whose cells are of one kind."""
+    """A column of a table; all cells are of one kind."""
 
     # (N,) Arrow array, in one piece: Numbers: int, float or bool, NaN where empty.
     # Words: a dictionary of strings. Dates: date32, or timestamp[us] in UTC if any
@@ -76,13 +76,13 @@ class Column:
         return numbers
 
     def words(self) -> WordCodes:
-        """Return the different words or free texts, and a code for each cell."""
+        """Return the different words or free texts, and a code (N,) for each cell."""
         coded = self.cells if self.kind == "word" else self.cells.dictionary_encode()
         codes = coded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
         return WordCodes(codes.astype(np.int64), coded.dictionary.to_pylist())
 
     def micros(self) -> Micros:
-        """Return the dates (N,) in microseconds, `NO_DATE` for empty cells."""
+        """Return the dates (N,) in microseconds from 1970; `NO_DATE` in empty cells."""
         counted = self.cells.cast("int32") if self.whole_days else self.cells
         numbers = counted.cast("int64").fill_null(0).to_numpy(zero_copy_only=False)
         micros: Micros = numbers * DAY_US if self.whole_days else numbers
@@ -147,7 +147,7 @@ class Column:
 
 
 class Records(Sequence[Item]):
-    """Some rows of a table, each made into an item when it is read.
+    """Some rows of a table, as a sequence of items; a row is made an item when read.
 
     `columns` has the columns of the whole table by name. `rows` (N,) has the positions
     of the chosen rows, in the order of the items.
@@ -192,7 +192,7 @@ class Records(Sequence[Item]):
 
 
 def take(items: Sequence[Any], places: Rows) -> Sequence[Any]:
-    """Return the items at `places`; a sequence with a method `take` does it itself."""
+    """Return the items at `places`, by the method `take` of `items` if it has one."""
     own = getattr(items, "take", None)
     if own is not None:
         kept: Sequence[Any] = own(places)

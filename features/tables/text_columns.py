@@ -1,4 +1,4 @@
-"""Features of texts on a column of free text in records.
+"""Features of texts, computed on a column of free text in records.
 
 A feature of texts reads a string. On a column, a first step takes the string out of the
 record; the other steps are the same as for texts. The features of one column share
@@ -65,7 +65,7 @@ def name_on(column: str, feature: str) -> str:
 def feature_on(
     text: TextOf, feature: Feature, declared: Mapping[str, float] | None = None
 ) -> Feature:
-    """Make a feature of records, which computes a feature of texts on a column.
+    """Make a feature of records that computes a feature of texts on one column.
 
     `declared` has the costs of obtaining the text, by unit. All features of the same
     text share these costs.
@@ -91,7 +91,7 @@ def feature_on(
 def _step_on(
     text: TextOf, step: Step, made: dict[Step | None, StepOfColumn]
 ) -> StepOfColumn:
-    """Return a step of texts on a column, from `made` if the step is there already."""
+    """Return the step on a column for a step of texts; reuse the one in `made`."""
     if step not in made:
         needs = tuple(_step_on(text, need, made) for need in step.needs)
         made[step] = StepOfColumn(

@@ -63,7 +63,7 @@ def read_number(cell: str, decimal: Decimal = ".") -> float:
 
 
 def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
-    """Read a number, and the sign of its currency or ""."""
+    """Return a number, and the sign of its currency or ""."""
     found = _SIGNED.fullmatch(cell) if len(cell) <= LONGEST_NUMBER else None
     if found is None or bool(found["open"]) != bool(found["close"]):
         raise ValueError(f"{cell!r} is no number")
@@ -81,16 +81,13 @@ def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
 
 
 def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
-    """Return True if a cell of numbers or dates is empty.
-
-    A word such as `NA`, or a word in `missing`, also counts as empty.
-    """
+    """Return True for a blank cell, a word such as `NA`, or a word in `missing`."""
     text = trim(cell)
     return not text or text in missing or text in EMPTY
 
 
 def read_numbers(words: Sequence[str], decimal: Decimal) -> list[float] | None:
-    """Read words as numbers of one currency; None if a word is no such number."""
+    """Return words as numbers of one currency; None if a word is no such number."""
     money: set[str] = set()
     numbers = []
     try:
