@@ -80,7 +80,7 @@ def _lacking(engine: str, address: str) -> BadInput:
 
 
 def workers_of(executor: Executor | None) -> Workers:
-    """Return `Workers` that run calls by an executor; with None, in this process.
+    """Return `Workers` for an executor; if it is None, calls run in this process.
 
     A Dask client's own executor does not notice lost workers, so a `DaskExecutor`
     replaces it. Raises BadWorker if a cluster has no workers within `WAIT_S`

@@ -26,10 +26,7 @@ class LocalExecutor(Executor):
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
-        """Start a call and return its future.
-
-        New processes replace processes that died.
-        """
+        """Start a call and return its future; new processes replace dead ones."""
         from loky import get_reusable_executor
 
         self._processes = get_reusable_executor(self.count, timeout=IDLE_S, env=ALONE)

@@ -34,10 +34,7 @@ class RayExecutor(Executor):
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
-        """Start a call and return its future.
-
-        The future fails with `WorkerCrashedError` if the worker died.
-        """
+        """Start a call; its future fails with `WorkerCrashedError` if a worker dies."""
         remote = self._remote.options(**self._terms)
         return _RayFuture(remote.remote(fn, *args, **kwargs))
 

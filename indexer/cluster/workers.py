@@ -198,7 +198,7 @@ class _Run:
         return check.call, self.function, *call.arguments
 
     def _next(self) -> "Future[Any]":
-        """Wait until a call ends; raise `WorkerLost` if no worker is left."""
+        """Return the future of the next call that ends, or raise `WorkerLost`."""
         seen_s = time.monotonic()
         while True:
             try:

@@ -53,7 +53,7 @@ def _best(
 
 
 def _withheld(items: Sequence[Item], package: Package) -> NDArray[np.int64]:
-    """Return a bit mask of each item's withheld features, shape (N,)."""
+    """Return masks (N,) of the features for which each item lacks columns."""
     if package.kind != "record":
         return np.zeros(len(items), np.int64)
     needs = ColumnNeeds.of(package)

@@ -122,7 +122,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     def _items(self, X: Any, *, reset: bool) -> Sequence[Item]:
         """Convert X to items.
 
-        `fit` sets `reset`. Otherwise X must have the columns that `fit` saw.
+        `fit` passes True for `reset`. Otherwise X must have the columns of `fit`.
         """
         if is_table(X):
             X = in_arrow(X)
@@ -220,7 +220,6 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return None if self.held_out is None else float(self.held_out)
 
     def _project(self, dataset: Dataset) -> Project:
-        """Return this estimator's parameters as a project."""
         features: dict[str, Any] = {
             "use": [name for name in self._names(dataset) if not _is_file(name)],
             "files": [str(file) for file in self._files()],
@@ -316,7 +315,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[int, Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]]:
         """Choose a model for each item of X, and compute the model's features.
 
-        Returns the number of items, and what `values_by_row` yields.
+        Returns the number of items, and the iterator of `values_by_row`.
         """
         check_is_fitted(self)
         amount, package = self._amount(budget_ms, budget), self._package

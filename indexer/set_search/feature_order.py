@@ -51,7 +51,7 @@ def order_features(
 def answers_along(
     orders: Orders, masks: Sequence[int], accuracies: NDArray[np.float64]
 ) -> Orders:
-    """Return the `fallbacks` of `order_features` for other orders of features."""
+    """Return `fallbacks`, as `order_features` does, for orders that are given."""
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
     return tuple(
@@ -67,7 +67,7 @@ def _answer(done: int, masks: Sequence[int], preferred: Sequence[int]) -> int:
 def _cheapest_first(
     mask: int, start: Sequence[int], cost_of: Callable[[int], float]
 ) -> tuple[int, ...]:
-    """Return the features of `mask` without `start`; the next adds the least cost."""
+    """Order the features of `mask` that `start` lacks: each adds the least cost."""
     done = sum(1 << feature for feature in start)
     order = []
     while left := [f for f in range(mask.bit_length()) if (mask & ~done) >> f & 1]:

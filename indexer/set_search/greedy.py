@@ -1,7 +1,7 @@
 """Greedy searches for feature sets: few trainings, no guarantee.
 
-`search_greedy` is ICSP's algorithm 4 (section 4), the paper's rival of Poly-Dom. It
-adds features one by one, for all weights of cost (lambda) at once. `order_by_gain` is
+`search_greedy` is ICSP's algorithm 4 (section 4), which the paper compares to Poly-Dom.
+It adds features one by one, for all weights of cost at once. `order_by_gain` is
 lazy greedy, CELF (Leskovec et al., *Cost-effective Outbreak Detection in Networks*, KDD
 2007). It finds one order of the features. The progressive search first trains the sets
 along this order.
@@ -57,10 +57,10 @@ def search_greedy(
 ) -> GreedySearch:
     """Add the best feature again and again, for every lambda (ICSP, section 4).
 
-    Lambda is the weight of cost: a step adds the feature with the largest (gain in
-    accuracy) - lambda * (gain in cost); of equals the cheaper, then the first. As
-    lambda grows, the best feature changes at a few values of lambda. At each of these
-    values, the search splits a sequence of features in two.
+    Lambda is the weight of cost. A step adds the feature with the largest (added
+    accuracy) - lambda * (added cost); of equal features the cheapest, then the first.
+    As lambda grows, the best feature changes at a few values of lambda. At each of
+    these values, the search splits a sequence of features in two.
 
     `accuracy` maps a set (a mask) to its accuracy in [0, 1]; with `batch` it maps a
     list of sets to their accuracies. The empty set is trained first. `cost_s` maps
@@ -109,7 +109,7 @@ def _grow(
     cost_s: Callable[[int], float],
     most: int,
 ) -> list[Sequence]:
-    """Add the best feature to each sequence. Split it if lambda decides the best."""
+    """Add the best feature to each sequence, or split it if lambda decides which."""
     grown: list[Sequence] = []
     for position, (start, end, features) in enumerate(sequences):
         mask = sequences[position].mask
@@ -175,9 +175,9 @@ def order_by_gain(
     The gain of a feature is the accuracy that it adds to the features before it; if
     `per_cost`, divided by the added cost. The order ends before the first feature
     without a gain, or when `is_over` returns True. Lazy greedy keeps the gains of
-    earlier steps and measures only the largest again: exact if returns diminish,
-    which holds roughly for learned models. `known` maps trained sets (masks) to
-    accuracies; it must have the empty set, and receives the sets trained here.
+    earlier steps and measures only the largest again. This is exact if returns
+    diminish, as they roughly do for learned models. `known` maps trained sets (masks)
+    to accuracies; it must have the empty set, and receives the sets trained here.
     """
     check_features(m)
     order: list[int] = []

@@ -40,7 +40,7 @@ class Violations:
         return float(self.largest.max())
 
     def quantile(self, share: float) -> float:
-        """Return the quantile `share` of the violations' losses; 0 without any."""
+        """Return the quantile `share` of the losses of accuracy, 0 without losses."""
         counts = np.cumsum(self.histogram.sum(axis=0))
         if counts[-1] == 0:
             return 0.0
@@ -53,8 +53,8 @@ def measure_violations(
 ) -> Violations:
     """Compare trained sets with their trained subsets, and count violations.
 
-    `masks` (E,) are the trained sets of m features, `accuracies` (E,) theirs. If there
-    are more than `MOST_TESTS` pairs, only every n-th set is compared.
+    `masks` and `accuracies` (E,) are the trained sets of m features. If there are more
+    than `MOST_TESTS` pairs, only every n-th set is compared.
     """
     stride = max(1, math.ceil(masks.size * masks.size / MOST_TESTS))
     pairs = np.zeros(m + 1, np.int64)

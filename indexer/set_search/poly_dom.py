@@ -261,7 +261,7 @@ def search(
 
 
 def _steps(target: float, state: _State) -> Iterator[float]:
-    """Yield alphas down to `target`: each halves the gap from the proven alpha."""
+    """Yield falling alphas: each is half as far from `target` as the proven alpha."""
     alpha = max(FIRST_ALPHA, target)
     while alpha - target > SMALLEST_STEP:
         yield alpha

@@ -38,10 +38,10 @@ def best_without(
 
     Each of `parts` is a mask of features that an item lacks together. For each
     combination of missing parts, `prune` chooses among the candidates (`masks`) that
-    need no missing feature. Of these, the most accurate first, a candidate is added
-    if its accuracy exceeds, by at least `WORTH`, that of every usable candidate in
-    the index so far that costs no more at the largest size. For `coefficients`,
-    `accuracies`, `sizes` and `budgets` see `prune`.
+    need no missing feature. The function tries the chosen ones, the most accurate
+    first. It adds a candidate that is more accurate, by `WORTH` or more, than all
+    indexed ones that are usable and cost no more at the largest size. For
+    `coefficients`, `accuracies`, `sizes` and `budgets` see `prune`.
     """
     sets, costs = np.array(masks, np.uint64), costs_at(coefficients, sizes[1])
     found, most = list(kept), max(MORE, len(kept)) + len(kept)

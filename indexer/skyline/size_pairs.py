@@ -92,7 +92,7 @@ def _blossoms(low: float, high: float, degree: int) -> Floats:
 def check_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> None:
-    """Raise BadInput for candidates or `sizes` unfit for sizes of two numbers."""
+    """Raise BadInput if candidates or `sizes` are not for sizes of two numbers."""
     check_numbers(coefficients, accuracies, "T")
     if len(coefficients) == 0 or degree_of(coefficients.shape[1], 2) < 0:
         raise BadInput(

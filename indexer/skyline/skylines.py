@@ -44,11 +44,10 @@ def skylines(
 ) -> Skylines:
     """Return the skylines of all sizes in the range `sizes`.
 
-    A candidate is on the skyline at sizes where it costs less than all candidates that
-    are at least as accurate. So candidates are taken from the most accurate down, and
-    one lower envelope has the least cost of those before. The result equals that of
-    ICSP's algorithm 3, a sweep over the sizes. `coefficients` (C, d + 1) are the cost
-    curves.
+    `coefficients` (C, d + 1) are the cost curves of C candidates. A candidate is on the
+    skyline at sizes where it costs less than all candidates that are at least as
+    accurate. So the function adds candidates, the most accurate first, to one lower
+    envelope of cost curves. The result is that of ICSP's algorithm 3, a sweep of sizes.
     """
     check_candidates(coefficients, accuracies, sizes)
     order = np.argsort(-accuracies, kind="stable")
@@ -83,8 +82,8 @@ def check_candidates(
 def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
     """Raise BadInput unless costs are finite and accuracies in [0, 1].
 
-    `coefficients` must be of shape (C, T), where the message calls T by the name
-    `terms`, and `accuracies` of shape (C,).
+    `coefficients` must have the shape (C, T), and `accuracies` (C,). `terms` is the
+    name of T in the message.
     """
     if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
         raise BadInput(
@@ -98,6 +97,6 @@ def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
 
 
 def check_rows(fine: NDArray[np.bool_], fault: str) -> None:
-    """Raise BadInput, with the row and the `fault`, for the first row not `fine`."""
+    """Raise BadInput if a row is not `fine`; name the first such row and its fault."""
     if not fine.all():
         raise BadInput(f"candidate {int(np.argmin(fine))} has {fault}")

@@ -77,7 +77,8 @@ class PlanTiming:
     ) -> None:
         """Update both estimates after a chunk of `count` items.
 
-        `predicted_s` and `actual_s` are the seconds of its plans, `all_s` of all work.
+        `predicted_s` and `actual_s` are the seconds of all plans together, `all_s`
+        those of all work.
         """
         ratio = min(max(actual_s / predicted_s, 0.05), 5.0) if predicted_s else 1.0
         overhead_s = max(all_s - actual_s, 0.0) / count

@@ -46,11 +46,11 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     price
-        Smallest quality per unit of cost for which an item takes the step to a costlier
+        Smallest gain of quality per unit of cost for which an item gets a costlier
         plan; None if the total only pays for the cheapest plans.
     share
-        Share in [0, 1] of items that take a step worth exactly this price: the items
-        with a `uniform_hash` below the share.
+        Share, in [0, 1], of the items that get a costlier plan if the gain is exactly
+        the price: the items with a `uniform_hash` below the share.
     unit
         Unit of the index's costs: "s" or a currency.
     index_version
@@ -225,10 +225,7 @@ class PlanFinder:
         )
 
     def mean_cost(self, plan: BatchPlan, shapes: Sequence[Shape]) -> float:
-        """Return the mean predicted cost of sampled items, if `plan` is their rule.
-
-        `shapes` are those of the sampled items.
-        """
+        """Return the mean predicted cost of items with these `shapes` under `plan`."""
         steps = Steps([self._hull(shape) for shape in shapes])
         taken = threshold_of(plan).taken(steps.slopes)
         whole = steps.base_costs.sum() + taken @ steps.costs
@@ -272,8 +269,8 @@ class Assigner:
     def _find_offers(self, shape: Shape) -> tuple[tuple[int, float], tuple[int, float]]:
         """Return two plans (row, cost) for items of a shape.
 
-        The first is reached without the steps worth exactly the price, the second with
-        all of them.
+        They differ by the steps that are worth exactly the price: the first plan takes
+        none of these steps, the second takes all.
         """
         hull = self._hulls.of(shape)
         slopes = hull.slopes

@@ -285,7 +285,7 @@ def read_answer(status: int, body: bytes) -> Answer:
 
 
 def error_of(status: int, body: bytes) -> PolydomError:
-    """Return the error in a response, as an exception of the class in the server."""
+    """Return the error in a response, as an exception of the class that was raised."""
     try:
         failure = _decode_failure(body)
     except msgspec.DecodeError:

@@ -24,7 +24,7 @@ CONFIRMED = 0.125
 
 
 class CostDrift:
-    """A factor for predicted times, by which only a share 1 - q of plans takes longer.
+    """A factor for predicted times, so that only a share 1 - q of plans exceeds them.
 
     The logarithm of the factor rises by `step * q` for every plan that took longer than
     predicted and falls by `step * (1 - q)` for every other plan. This is the stochastic

@@ -199,7 +199,7 @@ class Execution(ABC):
             raise Abandoned("nobody waits for this answer any more")
 
     def _left(self) -> float:
-        """Return the rest of the budget in the unit of cost curves: without drift."""
+        """Return the rest of the budget, divided by the drift."""
         left = self._request.budget.left(self._planner.now())
         return left / self.choice.drift
 
@@ -402,11 +402,11 @@ class PlanExecution(Execution):
 
 
 class AnytimeExecution(Execution):
-    """An execution that chooses each next feature after the last, from the time left.
+    """An execution that chooses the next feature after every feature, by the time left.
 
-    At each moment it follows one plan, and it may exit early at the checkpoints of this
-    plan. It ends if other requests wait, as soon as its answer is as good as that of
-    the plan that was chosen first.
+    At any time it follows one plan, and may exit early at the checkpoints of this plan.
+    If other requests wait, it ends as soon as its answer is as good as that of the plan
+    that was chosen first.
     """
 
     __slots__ = (
@@ -468,7 +468,7 @@ class AnytimeExecution(Execution):
         self._progress = self._progress._replace(drawn=self._audit_draws(plan))
 
     def _exits_now(self, extraction: Extraction) -> bool:
-        """Exit early if the plan followed now exits here; return True if so."""
+        """Exit early if the plan that is followed exits here; return True if so."""
         plan, done = self._planner.plans[self._aimed], self._progress.done
         first = sum(1 << feature for feature in plan.features[:done])
         if first != self._computed or not self._takes_exit(plan, done):

@@ -165,7 +165,7 @@ class Planner:
         return self.given(withheld) if withheld else self.index.lookup
 
     def top_of(self, item: Item) -> tuple[int, float]:
-        """Return (row, cost) of the most accurate candidate that the item allows."""
+        """Return (row, cost) of the best candidate that needs no missing column."""
         if not item.withheld:
             return self.top(item.size)
         row = self.given(item.withheld).best(item.size, math.inf)
@@ -189,7 +189,7 @@ class Planner:
     def wanted_for(
         self, request: Request, quality: float, now_s: float, drift: float
     ) -> int:
-        """Return `wanted` for a quality above `quality`, in the budget at `now_s`."""
+        """Call `wanted` with the budget at `now_s`, for a quality above `quality`."""
         left = request.budget.left(now_s) / drift - self._more(request)
         return self.wanted(request.item, left, quality)
 
@@ -232,14 +232,15 @@ class Planner:
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
     def _more(self, request: Request) -> float:
-        """Return the most seconds that exact scores add to a cost curve; 0 without.
+        """Return the largest time that exact scores add to a cost curve, in seconds.
 
-        Cost curves count the time of models that may stop early.
+        Cost curves have the times of models that may stop early. The result is 0 if the
+        request does not ask for exact scores.
         """
         return self._most_more_s if request.exact else 0.0
 
     def _unhindered(self, request: Request, now_s: float, drift: float) -> int:
-        """Return the best row for the budget that was left before all waiting."""
+        """Return the best row for the budget that the request had before it waited."""
         begun_s = min(now_s, request.waits_since_s)
         left = request.budget.left(begun_s) / drift - self._more(request)
         return self._best(request.item, left)
@@ -307,7 +308,7 @@ class Planner:
     def _choose_infeasible(
         self, request: Request, now_s: float, drift: float
     ) -> Choice:
-        """Choose by the request's `on_infeasible`, as no acceptable plan fits."""
+        """Choose or raise as `on_infeasible` says, because no acceptable plan fits."""
         size, left = request.item.size, request.budget.left(now_s)
         more = self._more(request)
         waited = self._serves(self._unhindered(request, now_s, drift), request)

@@ -1,1 +1,1 @@
-"""Evaluate an index on labelled items, and compare it with baselines and own models."""
+"""Evaluate an index on labelled items; compare it with baselines and users' models."""

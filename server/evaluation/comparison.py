@@ -79,10 +79,7 @@ class Comparison:
                 raise replies[0].error
 
     def run(self, on_progress: OnProgress) -> None:
-        """Ask all predictors for all items; append each trial to `trials`.
-
-        After an interruption, `trials` has the trials finished before.
-        """
+        """Ask all predictors for all items; append each finished trial to `trials`."""
         rng = np.random.default_rng(self._seed)
         try:
             for _ in range(self._repeat):

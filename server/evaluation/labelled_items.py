@@ -207,7 +207,7 @@ def _number(label: Any) -> str | None:
 def _refuse_unlabelled(
     path: Path, label: str, rows: Iterable[Row], names: Iterable[str]
 ) -> None:
-    """Raise BadInput, with the keys `names`, if no row has the key `label`."""
+    """Raise BadInput if no row has the key `label`; the message lists `names`."""
     read = [row for row in rows if not isinstance(row.item, PolydomError)]
     if read and label not in names and all(row.label is None for row in read):
         raise BadInput(

@@ -283,16 +283,13 @@ class ClassMetrics(Metrics):
         return float((inside & self._rights(place)).mean())
 
     def _coded(self, labels: Sequence[str]) -> Codes:
-        """Return the code of each label.
-
-        A class that the index does not know gets a new code.
-        """
+        """Return a code (N,) of each label; unknown classes get new codes."""
         codes = self._codes
         numbers = [codes.setdefault(label, len(codes)) for label in labels]
         return np.array(numbers, np.int64)
 
     def _answered(self, place: int) -> Codes:
-        """Return a code (N,) of each answer's class; missing answers have one, too."""
+        """Return a code (N,) of each answer; missing answers share another code."""
         replies = self._replies(place)
         told = [str(one.answer.label) for one in replies if one.answer is not None]
         found = np.full(len(replies), -1)

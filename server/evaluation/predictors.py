@@ -80,10 +80,7 @@ class ServedIndex:
         self._terms = terms
 
     def answer(self, item: LabelledItem) -> Answer:
-        """Ask the server for a prediction over HTTP.
-
-        Raises the errors of `Client.predict`.
-        """
+        """Ask the server over HTTP; raise the errors of `Client.predict`."""
         terms = self._terms
         return self._client.predict(
             item.payload,
@@ -140,10 +137,7 @@ class Prior:
 def _say(
     package: Package, row: int, columns: NDArray[np.float32], cost: float | None
 ) -> PlainAnswer:
-    """Return the answer of the complete model in a row of the index.
-
-    `columns` is the feature row of the item.
-    """
+    """Return the answer of a row's complete model to an item's features `columns`."""
     model = package.models[row]
     code, scores = model.answer(columns)
     if package.numeric:
@@ -175,10 +169,7 @@ def fixed_plans(
 
 
 def _withheld(translator: Translator, item: LabelledItem) -> int:
-    """Return a mask of the features whose columns an item lacks.
-
-    If the item is invalid, the mask has all features.
-    """
+    """Return a mask of the features whose columns an item lacks; all if it is bad."""
     if not isinstance(item.payload, Mapping):
         return 0
     try:

@@ -73,7 +73,7 @@ def lower_subsets(above: Floats, start: int, stop: int) -> None:
 
 @njit(void(FLOATS_OUT, FLOATS_OUT, int64), **OPTIONS)
 def spread(below: Floats, above: Floats, m: int) -> None:
-    """Pass improved bounds on, in place, from some sets to all of the 2 ** m sets."""
+    """Update the bounds of all 2 ** m sets, in place, after some have improved."""
     inner = min(m, INNER_BITS)
     for block in range(0, below.shape[0], 1 << inner):
         raise_supersets(below[block : block + (1 << inner)], 0, inner)
@@ -168,10 +168,10 @@ def sparse_open_sets(
     """Write the open sets of `size` features to `out`; return their number.
 
     `masks`, ascending, are the expanded sets, and `values` their accuracies.
-    `upper_masks` and `upper_values` have upper bounds, too. If `out` is full, further
-    sets are ignored. The search is a branch and bound: each level of its tree decides
-    if one feature is in the set. A branch is skipped if its smallest and its largest
-    set have bounds by which the sandwich rule closes all sets of the branch.
+    `upper_masks` and `upper_values` are these and other sets with upper bounds. If
+    `out` is full, further sets are ignored. The search is a branch and bound: each
+    level of its tree decides if one feature is in the set. A branch is skipped if its
+    smallest and largest set have bounds by which the rule closes all its sets.
     """
     one = np.uint64(1)
     full = (one << np.uint64(m)) - one

@@ -67,7 +67,7 @@ def add_exactly(parts: Floats, count: int, value: float) -> int:
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
 def exact_sign(terms: Floats, degree: int, n: float) -> int:
-    """Return what `sign_at` returns, by Horner's rule without any rounding."""
+    """Return the sign as `sign_at` does, by Horner's rule without any rounding."""
     value = np.empty(4 << degree)
     product = np.empty(4 << degree)
     count = 0

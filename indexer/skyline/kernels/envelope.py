@@ -20,7 +20,8 @@ def is_cheaper(
 ) -> bool:
     """Return True if candidate `row` costs less than candidate `other` at some size.
 
-    `least` and `most` are bounds of all costs at `sizes`, which often decide.
+    `least` and `most` (C, S) are bounds of the costs at `sizes` (S,), which often
+    decide.
     """
     for k in range(sizes.shape[0]):
         if most[row, k] < least[other, k]:
@@ -86,7 +87,7 @@ PIECES = Tuple((FLOATS_OUT, INTS_OUT))
 
 @njit(PIECES(FLOATS_OUT, INTS_OUT, int64), **OPTIONS)
 def grown(starts: Floats, owners: Ints, size: int) -> tuple[Floats, Ints]:
-    """Return both arrays of an envelope, copied if they are shorter than `size`."""
+    """Return both arrays of an envelope, enlarged if they are shorter than `size`."""
     held = starts.shape[0]
     if size <= held:
         return starts, owners

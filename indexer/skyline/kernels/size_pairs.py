@@ -1,6 +1,7 @@
-"""Compiled costs, and proofs that a candidate never costs more, for sizes (a, b).
+"""Compiled costs and comparisons of costs, for item sizes of two numbers (a, b).
 
-An item's size is here two numbers, such as width and height. Arguments are not checked.
+The comparisons prove that one candidate never costs more than another. Arguments are
+not checked.
 """
 
 import numpy as np
@@ -85,10 +86,10 @@ def never_negative(work: Floats, depths: Ints, side: int, deepest: int) -> bool:
     """Return True if a polynomial is proven to be nowhere negative in a rectangle.
 
     `work[0]` has the polynomial's Bernstein coefficients, `side` * `side` numbers with
-    side = degree + 1. The rectangle is halved until, in all parts, no coefficient is
-    negative: True. If a coefficient at a corner is negative, so is the polynomial
-    there: False. If `deepest` halvings do not decide: False. `work` has `deepest` + 2
-    rows; all but the first, and `depths` (deepest + 2,), are scratch memory.
+    side = degree + 1. The rectangle is halved until all parts have no negative
+    coefficient (True), or one has a negative coefficient at a corner, which is a value
+    of the polynomial (False), or there are `deepest` halvings (False). `work` has
+    `deepest` + 2 rows; all but the first, and `depths`, are scratch memory.
     """
     corners = (0, side - 1, side * (side - 1), side * side - 1)
     depths[0] = 0
