@@ -27,7 +27,7 @@ from polydom.indexer.index.package import Package
 from polydom.indexer.progress import Silence
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.indexer.set_search.greedy import search_greedy
-from tests.support.known_sets import KnownSets
+from tests.support.builds.known_sets import KnownSets
 
 from .. import report
 from . import recorded_scenes

@@ -34,12 +34,12 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Outcome
 from polydom.server.errors import Overloaded
 from polydom.server.schema.wire import Totals
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.support.servers import serving
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.processes.servers import serving
 
 from .. import report
 from ..new_process import memory_kb
-from .demo_index import held_out, index_file, project
+from .indexes.demo_index import held_out, index_file, project
 
 PARTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)  # of what the best plans for all would cost
 LISTED = 30

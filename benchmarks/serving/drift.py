@@ -37,7 +37,7 @@ from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.settings import Settings
 
 from .. import report
-from .demo_index import built, held_out, project
+from .indexes.demo_index import built, held_out, project
 
 SPEEDS = (0.5, 1.0, 2.0)
 BUDGETS_MS = (0.5, 0.75, 1.0, 1.5)

@@ -38,7 +38,7 @@ from .. import report
 from ..places import ROOT
 from . import headline_table
 from .headline_table import FIXED, POLYDOM
-from .image_sets import (
+from .indexes.image_sets import (
     NAMES,
     ImageSet,
     all_alone,

@@ -38,7 +38,7 @@ import numpy as np
 from PIL import Image
 
 from .. import report
-from . import record_index, usual_requests
+from .indexes import record_index, usual_requests
 from .saturation import Contender, free_port
 
 LIMIT = 8 << 20

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import report
 from . import starting, worker_memory
-from .demo_index import index_file
+from .indexes.demo_index import index_file
 
 PARTS: dict[str, Callable[[argparse.Namespace, Path, Path], dict[str, Any]]] = {
     "start": starting.measure,

@@ -30,7 +30,7 @@ from polydom.server.engine.planner import PRESSURE
 from polydom.server.settings import Settings
 
 from .. import report
-from .image_sets import NAMES, best_alone, prepare
+from .indexes.image_sets import NAMES, best_alone, prepare
 from .one_by_one import post
 from .open_loop import Exchange, Load, latencies_s
 from .served import serving

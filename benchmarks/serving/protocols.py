@@ -22,9 +22,9 @@ import numpy as np
 import tritonclient.grpc
 import tritonclient.http
 
-from tests.support.servers import serving
+from tests.support.processes.servers import serving
 
-from . import record_index
+from .indexes import record_index
 
 ROUNDS, CALLS, ITEMS = 7, 200, 100
 BUDGET_US = 1_000_000

@@ -27,7 +27,8 @@ from typing import Any
 
 from .. import report
 from ..places import ROOT
-from . import protocols, record_index
+from . import protocols
+from .indexes import record_index
 from .open_loop import Exchange, Load
 from .saturation import CONNECTIONS, Contender, free_port, saturate
 

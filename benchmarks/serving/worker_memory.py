@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from polydom.indexer import Index
-from tests.support.servers import ask, serving
+from tests.support.processes.servers import ask, serving
 
 from .one_by_one import body_of
 

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.exits.curves import cheapest, equal_change, frontier, schedules
 from polydom.models.qwyc.fit_schedule import fit_schedule
-from tests.support.votes import noisy_votes
+from tests.support.models.votes import noisy_votes
 
 pytestmark = pytest.mark.jit  # rivals: what they have of kernels is tested by ours
 

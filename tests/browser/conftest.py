@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext
 
 from tests.support.browser import find_browser, launching
-from tests.support.page_models import PageModels, serving_models
+from tests.support.indexes.page_models import PageModels, serving_models
 
 
 # closed before tests of other packages: see `launching`

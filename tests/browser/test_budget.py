@@ -12,7 +12,7 @@ from polydom.indexer.index.index import Index
 from polydom.server.cli.plan import explain
 from tests.support.accessibility import find_faults
 from tests.support.browser import visiting
-from tests.support.page_models import PageModels
+from tests.support.indexes.page_models import PageModels
 
 # How many pairs of a size and a budget each index is asked for: 200 in all.
 ASKED = {"texts": 60, "pairs": 60, "people": 20, "money": 30, "balanced": 30}

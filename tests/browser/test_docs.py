@@ -8,9 +8,9 @@ from playwright.sync_api import BrowserContext, expect
 
 from tests.support.accessibility import find_faults
 from tests.support.browser import visiting
-from tests.support.page_models import PageModels
-from tests.support.records import PEOPLE, save_index
-from tests.support.servers import serving
+from tests.support.indexes.page_models import PageModels
+from tests.support.indexes.records import PEOPLE, save_index
+from tests.support.processes.servers import serving
 
 TOKEN = "a-token-of-some-user-of-models"
 

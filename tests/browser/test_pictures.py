@@ -17,11 +17,11 @@ from playwright.sync_api import Browser, FloatRect, Page, expect
 
 from polydom.indexer.index.index import Index
 from tests.support.browser import visiting
-from tests.support.meanwhile import meanwhile
-from tests.support.page_models import page_of
+from tests.support.indexes.page_models import page_of
+from tests.support.indexes.three_kinds import picture, save_images
 from tests.support.places import DOCS
-from tests.support.servers import serving
-from tests.support.three_kinds import picture, save_images
+from tests.support.processes.meanwhile import meanwhile
+from tests.support.processes.servers import serving
 
 WIDTH = 1200
 BUDGETS_MS = (2, 4, 6, 8, 12, 20, 35)

@@ -9,9 +9,9 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.support.accessibility import find_faults
 from tests.support.browser import visiting
-from tests.support.page_models import OWN, PageModels
-from tests.support.served import HAM, LABELS, SPAM, save_index
-from tests.support.servers import polydom
+from tests.support.indexes.page_models import OWN, PageModels
+from tests.support.indexes.served import HAM, LABELS, SPAM, save_index
+from tests.support.processes.servers import polydom
 
 TEXTS = [HAM, SPAM, "call me!", "free $$", "win", "lunch?", "free lunch $", "hi!!!"]
 CHOSEN = {"money": "size=50&budget=0.004", "pairs": "size=90x7&budget=9"}

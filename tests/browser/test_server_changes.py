@@ -8,11 +8,11 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
 
-from tests.support import served
 from tests.support.browser import visiting
-from tests.support.page_models import AS_BUILT, PageModels, page_of
-from tests.support.served import HAM, SPAM, save
-from tests.support.servers import ADMIN, ask, reload, serving, version_of
+from tests.support.indexes import served
+from tests.support.indexes.page_models import AS_BUILT, PageModels, page_of
+from tests.support.indexes.served import HAM, SPAM, save
+from tests.support.processes.servers import ADMIN, ask, reload, serving, version_of
 
 TOKEN = "a-token-of-some-user-of-models"
 POLL_MS = 2_000

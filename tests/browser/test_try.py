@@ -7,11 +7,11 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.support.browser import visiting
-from tests.support.page_models import PageModels
-from tests.support.records import PEOPLE
-from tests.support.served import HAM, SPAM
-from tests.support.servers import ask
-from tests.support.three_kinds import picture
+from tests.support.indexes.page_models import PageModels
+from tests.support.indexes.records import PEOPLE
+from tests.support.indexes.served import HAM, SPAM
+from tests.support.indexes.three_kinds import picture
+from tests.support.processes.servers import ask
 
 # Let a file fall on the place for images, as a hand that drags one does.
 DROP = """({base64, name, zeros}) => {

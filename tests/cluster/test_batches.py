@@ -7,7 +7,8 @@ import pytest
 from polydom.indexer.cluster.connect import connect, workers_of
 from polydom.server.offline_scoring.checkpoint import NAME
 from polydom.server.offline_scoring.folder_run import FolderRun
-from tests.support.batches import (
+from tests.support.builds.clusters import DaskCluster
+from tests.support.indexes.batches import (
     UNEVEN_FILE,
     assert_by_price,
     assert_once,
@@ -16,9 +17,8 @@ from tests.support.batches import (
     texts,
     write_lines,
 )
-from tests.support.clusters import DaskCluster
-from tests.support.forked_process import ForkedProcess, run_forked
-from tests.support.served import FEATURES_FILE, save_index
+from tests.support.indexes.served import FEATURES_FILE, save_index
+from tests.support.processes.forked_process import ForkedProcess, run_forked
 from tests.support.waiting import wait_until
 
 COUNT = 4000

@@ -17,11 +17,11 @@ import pytest
 from polydom.features.errors import BadInput, BadProject, BadWorker, WorkerLost
 from polydom.indexer.building.build import build
 from polydom.indexer.building.project import Cluster, Project
-from tests.support import projects
-from tests.support.clusters import DaskCluster, RayCluster
-from tests.support.forked_process import ForkedProcess
+from tests.support.builds import projects
+from tests.support.builds.clusters import DaskCluster, RayCluster
+from tests.support.builds.recorded_executor import RecordedExecutor
 from tests.support.places import ROOT
-from tests.support.recorded_executor import RecordedExecutor
+from tests.support.processes.forked_process import ForkedProcess
 from tests.support.waiting import wait_until
 
 OWN = """\

@@ -2,7 +2,7 @@
 
 import os
 
-from tests.support.clusters import DaskCluster
+from tests.support.builds.clusters import DaskCluster
 from tests.support.waiting import wait_until
 
 

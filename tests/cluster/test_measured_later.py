@@ -6,9 +6,9 @@ import pytest
 
 from polydom.server.__main__ import main
 from tests.cluster.test_builds import OWN, PROJECT, dask_address
-from tests.support import projects
-from tests.support.clusters import DaskCluster
-from tests.support.forked_process import run_forked
+from tests.support.builds import projects
+from tests.support.builds.clusters import DaskCluster
+from tests.support.processes.forked_process import run_forked
 
 UNFINISHED = 3
 

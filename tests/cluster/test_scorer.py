@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from polydom.server import BatchPlan, Scorer
-from tests.support.clusters import DaskCluster, RayCluster
-from tests.support.served import FEATURES_FILE, SPAM, save_index
+from tests.support.builds.clusters import DaskCluster, RayCluster
+from tests.support.indexes.served import FEATURES_FILE, SPAM, save_index
 
 pa = pytest.importorskip("pyarrow")
 pandas = pytest.importorskip("pandas")

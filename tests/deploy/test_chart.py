@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.manifests import (
+from tests.support.indexes.served import FEATURES_FILE, save_index
+from tests.support.kubernetes.manifests import (
     CHART,
     DEPLOY,
     command_of,
@@ -27,7 +28,6 @@ from tests.support.manifests import (
     until_started,
     write,
 )
-from tests.support.served import FEATURES_FILE, save_index
 
 HELM = shutil.which("helm")
 by_helm = pytest.mark.skipif(HELM is None, reason="helm is not here")

@@ -9,7 +9,7 @@ import yaml
 
 from polydom.indexer.building.project import Cluster, Costs
 from tests.support.documents import blocks
-from tests.support.manifests import CHART, DEPLOY
+from tests.support.kubernetes.manifests import CHART, DEPLOY
 from tests.support.pages import read
 from tests.support.places import DOCS, ROOT
 

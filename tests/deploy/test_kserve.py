@@ -10,14 +10,21 @@ from typing import Any
 import pytest
 
 from polydom.indexer.index.file.pdx_file import FORMAT_VERSION
-from tests.support.free_records import save_records
-from tests.support.manifests import DEPLOY, command_of, read, running, until_started
+from tests.support.indexes.free_records import save_records
+from tests.support.kubernetes.manifests import (
+    DEPLOY,
+    command_of,
+    read,
+    running,
+    until_started,
+)
 from tests.support.places import ROOT
-from tests.support.servers import ask
+from tests.support.processes.servers import ask
 
 RUNTIME = read((DEPLOY / "kserve-runtime.yaml").read_text())["ClusterServingRuntime"]
 SERVICE = read((DEPLOY / "kserve-example.yaml").read_text())["InferenceService"]
 (CONTAINER,) = RUNTIME["spec"]["containers"]
+PREDICTOR = "tests.support.kubernetes.kserve_predictor"
 by_kserve = pytest.mark.skipif(
     find_spec("kserve") is None, reason="kserve is not for this Python"
 )
@@ -42,7 +49,13 @@ def test_container_answers_kserves_clients(tmp_path: Path) -> None:
         _, metadata = ask(server.http, "GET", f"/v2/models/{name}")
         ports = [str(server.http), str(server.grpc)]
         done = subprocess.run(
-            [sys.executable, "-m", "tests.support.kserve_predictor", name, *ports],
+            [
+                sys.executable,
+                "-m",
+                "tests.support.kubernetes.kserve_predictor",
+                name,
+                *ports,
+            ],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -59,7 +72,7 @@ def test_container_answers_kserves_clients(tmp_path: Path) -> None:
 def unknown_fields(given: list[tuple[dict[str, Any], str]]) -> list[list[str]]:
     """Of each manifest, which is of a type, the fields that KServe does not know."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.kserve_fields"],
+        [sys.executable, "-m", "tests.support.kubernetes.kserve_fields"],
         cwd=ROOT,
         input=json.dumps(given),
         capture_output=True,

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from polydom.server.settings import DRAIN_S
-from tests.support.free_records import save_records
-from tests.support.manifests import (
+from tests.support.indexes.free_records import save_records
+from tests.support.kubernetes.manifests import (
     CHART,
     DEPLOY,
     Running,

@@ -8,8 +8,8 @@ import pytest
 
 from polydom.server.errors import Overloaded
 from polydom.server.schema.wire import Reason
-from tests.support.exposed_metrics import exposed_labels
-from tests.support.manifests import CHART, DEPLOY
+from tests.support.kubernetes.manifests import CHART, DEPLOY
+from tests.support.processes.exposed_metrics import exposed_labels
 
 SCALED_OBJECT = CHART / "templates" / "scaledobject.yaml"
 # Labels that the Prometheus operator gives targets.

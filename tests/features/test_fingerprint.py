@@ -17,7 +17,7 @@ from polydom.features.fingerprint import fingerprint, unsteady
 from polydom.features.loading import load_features, ready_made_features
 from polydom.features.ready_made.image import grey, half
 from polydom.features.tables.column_features import Columns, columns
-from tests.support.own_features import MINE
+from tests.support.builds.own_features import MINE
 
 HEAD = "from polydom.features import feature\n"
 TAIL = "\n@feature(kind='text')\ndef used(text):\n    return [len(str(V))]\n"

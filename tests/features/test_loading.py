@@ -12,7 +12,7 @@ from polydom.features.loading import load_features
 from polydom.features.ready_made.image import FEATURES as IMAGE_FEATURES
 from polydom.features.ready_made.image import gabor, hog
 from polydom.features.ready_made.text import FEATURES as TEXT_FEATURES
-from tests.support.own_features import MINE
+from tests.support.builds.own_features import MINE
 
 
 def test_ready_made_features_have_different_names() -> None:

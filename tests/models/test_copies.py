@@ -35,7 +35,7 @@ from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.prior import Mean
 from polydom.models.trees.trees import Trees
-from tests.support.agreement import bundled
+from tests.support.models.agreement import bundled
 
 X, Y = bundled("breast_cancer")
 ROWS = X.astype(np.float32)

@@ -15,7 +15,7 @@ from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.self_test import TRUST
 from polydom.server.app import create_app
 from polydom.server.settings import Settings
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.waiting import until_ready
 
 TEXT = {"content-type": "text/plain"}

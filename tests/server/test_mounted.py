@@ -24,7 +24,7 @@ from starlette.testclient import TestClient
 from polydom.server.app import create_app
 from polydom.server.http.bearer_tokens import Access, Tokens
 from polydom.server.http.protocol import HttpProtocol
-from tests.support import records
+from tests.support.indexes import records
 
 USER, ADMIN = "a-token-of-some-user-of-models", "an-admin-token-of-32-characters0"
 PATIENCE_S = 60

@@ -21,8 +21,8 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support import servers
-from tests.support.forked_process import PROGRAMS, run_forked
+from tests.support.processes import servers
+from tests.support.processes.forked_process import PROGRAMS, run_forked
 
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"# (\S+\.\w+)\n")

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from tests.support import documents
-from tests.support.forked_process import run_forked
 from tests.support.places import DOCS
+from tests.support.processes.forked_process import run_forked
 
 
 def read(page: str) -> str:

@@ -17,7 +17,7 @@ from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 from tests.support.clock import Clock
-from tests.support.served import FEATURES_FILE, WIDTHS, make_index
+from tests.support.indexes.served import FEATURES_FILE, WIDTHS, make_index
 
 INDEX = make_index()
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms

@@ -21,9 +21,9 @@ from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.wire import Answer, PredictRequest
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
+from tests.support.indexes.served import make_index
 from tests.support.oracles.engine import right_in_time
 from tests.support.planners import extractor_of
-from tests.support.served import make_index
 
 TEXT_100 = "x" * 100  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms, times the scale
 BUSY_S, QUIET_S = 6.0, 1.0

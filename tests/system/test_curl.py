@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.served import FEATURES_FILE, SPAM
-from tests.support.servers import STOP_S, serving
-from tests.support.three_kinds import save_three
+from tests.support.indexes.served import FEATURES_FILE, SPAM
+from tests.support.indexes.three_kinds import save_three
+from tests.support.processes.servers import STOP_S, serving
 
 CURL = shutil.which("curl")
 pytestmark = pytest.mark.skipif(CURL is None, reason="curl is not installed")

@@ -13,7 +13,7 @@ import pytest
 from polydom.features.errors import CannotWrite, PolydomError
 from polydom.indexer.index.file.pdx_file import write_file
 from polydom.server.__main__ import main
-from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
+from tests.support.indexes.served import FEATURES_FILE, HAM, make_index, save_index
 
 resource = pytest.importorskip("resource", reason="needs limits of a Unix process")
 

@@ -15,10 +15,10 @@ import pytest
 
 from polydom.server.http.raw_request import LONGEST_HEAD, framing_of
 from polydom.server.runtime.admission import LEAST
-from tests.support import records
-from tests.support.forked_process import ForkedProcess
-from tests.support.raw_http import statuses
-from tests.support.servers import STOP_S, serving
+from tests.support.indexes import records
+from tests.support.processes.forked_process import ForkedProcess
+from tests.support.processes.raw_http import statuses
+from tests.support.processes.servers import STOP_S, serving
 
 Server = tuple[ForkedProcess, int]
 COUNT = 120

@@ -18,9 +18,9 @@ from polydom.server.metrics.counts import PlannerCounts, PlannerTotals
 from polydom.server.metrics.prometheus import render
 from polydom.server.runtime.repository import Repository
 from polydom.server.schema.wire import PredictRequest
-from tests.support.repositories import run, started
-from tests.support.served import FEATURES_FILE, HAM, save
-from tests.support.servers import ask, serving
+from tests.support.indexes.repositories import run, started
+from tests.support.indexes.served import FEATURES_FILE, HAM, save
+from tests.support.processes.servers import ask, serving
 from tests.support.waiting import until_ready, wait_until
 
 Key = tuple[str, frozenset[tuple[str, str]]]

@@ -13,11 +13,11 @@ from prometheus_client import parser
 from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.server.errors import ReloadFailed
 from polydom.server.runtime import repository as repository_module
-from tests.support.forked_process import ForkedProcess
-from tests.support.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED
-from tests.support.repositories import run, started
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save
-from tests.support.servers import STOP_S, ask, serving
+from tests.support.edited_files.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED
+from tests.support.indexes.repositories import run, started
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save
+from tests.support.processes.forked_process import ForkedProcess
+from tests.support.processes.servers import STOP_S, ask, serving
 from tests.support.waiting import wait_until
 
 OWN = f"--features={FEATURES_FILE}"

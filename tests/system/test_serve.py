@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import projects
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.support.servers import ask, complaints, polydom, serving
+from tests.support.builds import projects
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.processes.servers import ask, complaints, polydom, serving
 
 OWN = f"--features={FEATURES_FILE}"
 HEAVY = ("sklearn", "skimage", "lightgbm", "xgboost", "PIL", "scipy.stats", "pyarrow")

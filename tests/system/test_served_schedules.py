@@ -24,15 +24,15 @@ from polydom.indexer.index.index import Index
 from polydom.models import LatticeEnsembleClassifier, compile
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.scoring.prior import Prior
-from tests.support.boosters import lightgbm, xgboost
-from tests.support.servers import serving
-from tests.support.stopping_records import (
+from tests.support.indexes.stopping_records import (
     LABELS,
     draw_rows,
     label_rows,
     make_index,
     record_of,
 )
+from tests.support.models.boosters import lightgbm, xgboost
+from tests.support.processes.servers import serving
 
 ALPHA = 0.02
 TRAIN, FIT, ASKED = draw_rows(500, 0), draw_rows(4000, 1), draw_rows(40, 2)

@@ -7,9 +7,9 @@ from pathlib import Path
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from tests.support.raw_http import request, send, statuses
-from tests.support.served import FEATURES_FILE, SPAM, save_index
-from tests.support.servers import STOP_S, serving
+from tests.support.indexes.served import FEATURES_FILE, SPAM, save_index
+from tests.support.processes.raw_http import request, send, statuses
+from tests.support.processes.servers import STOP_S, serving
 from tests.support.waiting import wait_until
 
 BODY = json.dumps({"text": SPAM}).encode()

@@ -11,8 +11,8 @@ import pytest
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from tests.support.served import FEATURES_FILE, SPAM, save
-from tests.support.servers import STOP_S, ask, serving
+from tests.support.indexes.served import FEATURES_FILE, SPAM, save
+from tests.support.processes.servers import STOP_S, ask, serving
 
 ADMIN = "an-admin-token-for-tests"
 BATCH = {"items": [{"text": SPAM}], "budget_ms": 900}

@@ -22,7 +22,7 @@ from polydom.features.ready_made.learned_text import (
     recipes_by_name,
 )
 from polydom.features.ready_made.text import OPENING
-from tests.support.learned import learn
+from tests.support.indexes.learned import learn
 from tests.support.oracles import terms as oracle
 
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=60)

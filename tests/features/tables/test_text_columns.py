@@ -21,7 +21,7 @@ from polydom.features.ready_made.text import FEATURES
 from polydom.features.tables.column_features import columns
 from polydom.features.tables.records import trim
 from polydom.features.tables.text_columns import TextOf, feature_on
-from tests.support.learned import learn
+from tests.support.indexes.learned import learn
 
 TEXTS = ["win a free prize", "see you at home", "a prize for you at home", "free you"]
 LEARNED = [

@@ -23,9 +23,10 @@ from polydom.models.selection.race import Race
 from polydom.server.app import create_app
 from polydom.server.cli.reports.index_report import show_text
 from polydom.server.cli.reports.race_report import plot_race
-from tests.support import projects, servers
+from tests.support.builds import projects
+from tests.support.builds.progresses import Stages
 from tests.support.oracles.costs import feature_seconds
-from tests.support.progresses import Stages
+from tests.support.processes import servers
 from tests.support.waiting import until_ready
 
 

@@ -17,7 +17,7 @@ from polydom.indexer.building.cache import (
     digest,
 )
 from polydom.indexer.index.file.pdx_file import write_file
-from tests.support import projects
+from tests.support.builds import projects
 
 
 def test_cache_gives_back_what_it_keeps(tmp_path: Path) -> None:

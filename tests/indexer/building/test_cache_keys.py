@@ -9,8 +9,8 @@ from polydom.indexer.building.cache_keys import feature_keys
 from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.features.choose_features import choose_features
 from polydom.indexer.building.project import Project
-from tests.support import projects
-from tests.support.forked_process import run_forked
+from tests.support.builds import projects
+from tests.support.processes.forked_process import run_forked
 
 BUILD = """\
 import sys

@@ -10,7 +10,7 @@ import pytest
 from polydom.indexer import build
 from polydom.indexer.building.candidates import say_odd_budgets
 from polydom.indexer.building.project import Project
-from tests.support import projects
+from tests.support.builds import projects
 
 CURVES = np.array([[1e-5, 0.0], [1e-5, 1e-8]])
 SIZES = 10.0, 1000.0

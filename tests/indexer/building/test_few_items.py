@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from polydom.features.threads import one_thread
 from polydom.indexer.building.divide_items import splits_of
 from polydom.indexer.building.project import FOLDS, Project
-from tests.support.staged_build import StagedBuild
+from tests.support.builds.staged_build import StagedBuild
 
 ENOUGH = 4780  # an eighth is 598, the fewest that can promise a rate of 0.005
 

@@ -13,7 +13,7 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.costs.remeasure import remeasure
 from polydom.indexer.building.project import Project
 from polydom.indexer.progress import Silence
-from tests.support.staged_build import StagedBuild
+from tests.support.builds.staged_build import StagedBuild
 
 ROWS = 800
 

@@ -12,7 +12,7 @@ from polydom.features.errors import BadIndexFile, BadProject
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.models import measures
-from tests.support.staged_build import StagedBuild
+from tests.support.builds.staged_build import StagedBuild
 
 ROWS = 600
 COSTS = {"spam": {"ham": 1}, "ham": {"spam": 20}}

@@ -12,7 +12,7 @@ import pytest
 
 from polydom.features.errors import BadInput, WorkerLost
 from polydom.indexer.cluster.workers import Workers
-from tests.support.deadly_calls import die_at_two, die_once
+from tests.support.builds.deadly_calls import die_at_two, die_once
 
 WORKERS = "polydom.indexer.cluster.workers"
 

@@ -43,7 +43,7 @@ from polydom.indexer.building.project import Project
 from polydom.server.cli.predict import answer_files
 from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Answer, Terms
-from tests.support import projects
+from tests.support.builds import projects
 
 ROWS = 400
 # Of scikit-learn's checks, what cannot apply, and why.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.indexer.estimators.items import Kinds, items_of
-from tests.support.three_kinds import picture
+from tests.support.indexes.three_kinds import picture
 
 MONTHS = [1, 2, 12]
 WORDS = ["Jan", "Feb", None]

@@ -12,8 +12,8 @@ from polydom.features.errors import BadIndexFile
 from polydom.indexer.index.built_facts import LARGEST, MOST, exits_of
 from polydom.indexer.index.file.pdx_file import read_file
 from polydom.indexer.index.index import Index
-from tests.support import told
-from tests.support.edits import Arrays, Meta, sealed
+from tests.support.edited_files.edits import Arrays, Meta, sealed
+from tests.support.indexes import told
 
 NOT = object()  # the fact lacks
 

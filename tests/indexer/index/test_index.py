@@ -12,8 +12,8 @@ from polydom.features.sizes import Size
 from polydom.indexer import Candidate, Index
 from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.indexer.index.machine_speed import MachineFactors
-from tests.support import served
-from tests.support.curves import RECTANGLE, Candidates, pair_candidates
+from tests.support.builds.curves import RECTANGLE, Candidates, pair_candidates
+from tests.support.indexes import served
 from tests.support.oracles.lookups import best_accuracy
 
 # 1 ms at accuracy 0.7; 2 ms + 1 us * n at 0.9

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.partial_lookup import PartialLookup
-from tests.support import records
+from tests.support.indexes import records
 from tests.support.oracles.given import Drawn, best_with_one_more
 
 FEATURES = 3

@@ -13,9 +13,9 @@ from polydom.indexer.index.file.pdx_file import read_file
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.quality import OF_CLASSES, OF_NUMBERS, name_quality
-from tests.support import numbers, served
-from tests.support.edits import sealed
-from tests.support.zoo import with_exits
+from tests.support.edited_files.edits import sealed
+from tests.support.indexes import numbers, served
+from tests.support.indexes.zoo import with_exits
 
 Meta = dict[str, Any]
 Edit = Callable[[Meta, Meta, dict[str, Any]], object]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer.index.size_lookup import SizeLookup
-from tests.support.curves import SIZES, Candidates, candidates
+from tests.support.builds.curves import SIZES, Candidates, candidates
 from tests.support.oracles.skyline import exact_crossings, exact_skyline, horner
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer.index.size_pair_lookup import LONGEST_RUN, SizePairLookup
 from polydom.indexer.skyline.size_pairs import control_values
-from tests.support.curves import RECTANGLE, Candidates, pair_candidates
+from tests.support.builds.curves import RECTANGLE, Candidates, pair_candidates
 from tests.support.oracles.lookups import most_accurate_pairs, pair_skyline
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
 from polydom.indexer.index.stored_features import StoredFeature, load_extractor
-from tests.support.served import FEATURES_FILE, WIDTHS
+from tests.support.indexes.served import FEATURES_FILE, WIDTHS
 
 OWN = [
     StoredFeature(one.name, width, fingerprint(one), False)

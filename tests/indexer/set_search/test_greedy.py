@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from benchmarks.index.lookup_rivals import GreedyLookup
 from polydom.features.errors import BadInput
 from polydom.indexer.set_search.greedy import order_by_gain, search_greedy
-from tests.support.known_sets import KnownSets
+from tests.support.builds.known_sets import KnownSets
 from tests.support.oracles import set_search as oracle
 from tests.support.oracles.set_search import greedy_sequence
 from tests.support.oracles.skyline import horner

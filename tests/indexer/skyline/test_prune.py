@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from polydom.indexer.index.size_lookup import SizeLookup
 from polydom.indexer.skyline.prune import prune
 from polydom.indexer.skyline.size_pairs import prune_pairs
-from tests.support.curves import (
+from tests.support.builds.curves import (
     RECTANGLE,
     SIZES,
     Candidates,

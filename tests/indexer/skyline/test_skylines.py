@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.indexer.skyline.skylines import Skylines, skylines
-from tests.support.curves import SIZES, Candidates, candidates
+from tests.support.builds.curves import SIZES, Candidates, candidates
 from tests.support.examples import few
 from tests.support.oracles.skyline import skylines_by_sweep
 

@@ -30,8 +30,8 @@ from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.scoring.remaining_bounds import sums_after
 from polydom.models.trees import self_test
-from tests.support.agreement import bundled
 from tests.support.examples import few
+from tests.support.models.agreement import bundled
 from tests.support.oracles.early_exit import walk_early, walk_margins
 
 Exits = EarlyExit | MarginExit

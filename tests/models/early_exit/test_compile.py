@@ -32,7 +32,7 @@ from polydom.models import (
 )
 from polydom.models.early_exit.fitting_rows import shuffle_scores
 from polydom.models.scoring.prior import Mean, Prior
-from tests.support.agreement import bundled
+from tests.support.models.agreement import bundled
 
 X, Y = bundled("wine")
 TWO = (Y > 0).astype(int)

@@ -35,7 +35,7 @@ from xgboost import XGBClassifier
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import EarlyExitClassifier, compile
 from polydom.models.early_exit.early_exits import MarginExit
-from tests.support.agreement import bundled
+from tests.support.models.agreement import bundled
 
 X, Y = bundled("breast_cancer")
 FOREST = RandomForestClassifier(30, random_state=0).fit(X[:200], Y[:200])

@@ -22,8 +22,8 @@ from polydom.models import Ensemble, compile
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
-from tests.support.agreement import bundled
 from tests.support.examples import few
+from tests.support.models.agreement import bundled
 from tests.support.oracles.early_exit import walk_margins
 
 X_WINE, Y_WINE = bundled("wine")

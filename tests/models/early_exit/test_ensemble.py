@@ -32,9 +32,9 @@ from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import join
-from tests.support.agreement import bundled
-from tests.support.boosters import lgbm, xgb
 from tests.support.examples import few
+from tests.support.models.agreement import bundled
+from tests.support.models.boosters import lgbm, xgb
 from tests.support.oracles.early_exit import early_decision
 
 READ = """

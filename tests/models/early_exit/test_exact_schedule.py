@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput
 from polydom.models import compile
 from polydom.models.early_exit.exact_schedule import exact_schedule
 from polydom.models.qwyc.schedule import MarginSchedule
-from tests.support.agreement import bundled, edge_rows
+from tests.support.models.agreement import bundled, edge_rows
 
 
 @pytest.mark.parametrize(

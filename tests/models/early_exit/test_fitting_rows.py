@@ -32,7 +32,7 @@ from polydom.models.early_exit.fitting_rows import (
     swap_columns,
 )
 from polydom.models.qwyc.confidence_bound import FreshRows, calibrate
-from tests.support.agreement import bundled
+from tests.support.models.agreement import bundled
 
 TERMS = 300
 

@@ -16,8 +16,8 @@ from polydom.models.qwyc.confidence_bound import upper_bound
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.qwyc.running_sums import whole_sums
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
-from tests.support.agreement import bundled
 from tests.support.examples import few
+from tests.support.models.agreement import bundled
 from tests.support.oracles.early_exit import add_up, walk_early, walk_margins
 
 Floats = NDArray[np.float64]

@@ -20,8 +20,8 @@ from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.importers.compile_model import compile_model
 from polydom.models.load import load_model
 from polydom.models.qwyc.schedule import Promise
-from tests.support.agreement import bundled
 from tests.support.examples import few
+from tests.support.models.agreement import bundled
 
 Arrays = dict[str, NDArray[Any]]
 T = 12

@@ -31,8 +31,8 @@ from polydom.models.importers.compile_model import (
 )
 from polydom.models.importers.known_classes import find_class
 from polydom.models.importers.transformers import TRANSFORMERS
-from tests.support.agreement import bundled
-from tests.support.boosters import lgbm, xgb
+from tests.support.models.agreement import bundled
+from tests.support.models.boosters import lgbm, xgb
 
 X, Y = bundled("iris")
 

@@ -31,7 +31,7 @@ from sklearn.preprocessing import (
 
 from polydom.features.errors import BadModel
 from polydom.models import EarlyExitClassifier, compile, exact_schedule
-from tests.support.agreement import bundled
+from tests.support.models.agreement import bundled
 
 X, Y = bundled("breast_cancer")
 MANY, KINDS = bundled("iris")

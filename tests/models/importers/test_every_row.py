@@ -28,8 +28,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.threads import one_thread
 from polydom.models import compile
-from tests.support.agreement import Labelled
-from tests.support.boosters import lgbm, xgb
+from tests.support.models.agreement import Labelled
+from tests.support.models.boosters import lgbm, xgb
 
 Table = NDArray[np.float64]
 FITTED = 1500  # rows; all are asked about

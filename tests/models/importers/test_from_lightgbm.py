@@ -10,8 +10,14 @@ from polydom.features.errors import BadModel
 from polydom.models import compile
 from polydom.models.importers.from_lightgbm import CLASSIFICATIONS, read_lightgbm
 from polydom.models.trees.nodes import ZERO_LIMIT
-from tests.support.agreement import assert_agrees, bundled, edge_rows
-from tests.support.boosters import REGRESSIONS, beside, lgbm, lightgbm, thresholds
+from tests.support.models.agreement import assert_agrees, bundled, edge_rows
+from tests.support.models.boosters import (
+    REGRESSIONS,
+    beside,
+    lgbm,
+    lightgbm,
+    thresholds,
+)
 
 NAMES = ("breast_cancer", "iris", "wine")
 FOREST = {"boosting": "rf", "subsample": 0.6, "subsample_freq": 1}

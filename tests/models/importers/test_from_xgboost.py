@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 from polydom.models import compile
 from polydom.models.importers.from_xgboost import CLASSIFICATIONS, read_xgboost
-from tests.support.agreement import assert_agrees, bundled, edge_rows
-from tests.support.boosters import beside, thresholds, xgb, xgboost
+from tests.support.models.agreement import assert_agrees, bundled, edge_rows
+from tests.support.models.boosters import beside, thresholds, xgb, xgboost
 
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},

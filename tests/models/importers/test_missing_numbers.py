@@ -30,8 +30,8 @@ from polydom.models.scoring.classifier import Head
 from polydom.models.scoring.kernels.link import LARGEST, SOFTMAX
 from polydom.models.scoring.prior import Prior
 from polydom.server.app import create_app
-from tests.support.agreement import bundled
-from tests.support.free_records import stored
+from tests.support.indexes.free_records import stored
+from tests.support.models.agreement import bundled
 from tests.support.waiting import until_ready
 
 X, Y = bundled("wine")

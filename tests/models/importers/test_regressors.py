@@ -36,8 +36,8 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from polydom.features.errors import BadModel, BadRow
 from polydom.models import compile
-from tests.support.agreement import assert_values_agree, bundled, edge_rows
-from tests.support.boosters import FEW, REGRESSIONS, lightgbm, xgboost
+from tests.support.models.agreement import assert_values_agree, bundled, edge_rows
+from tests.support.models.boosters import FEW, REGRESSIONS, lightgbm, xgboost
 
 SKLEARN: dict[str, Any] = {
     "tree": DecisionTreeRegressor(random_state=0),

@@ -20,8 +20,8 @@ from polydom.features.errors import BadModel
 from polydom.models import compile, make_learner
 from polydom.models.importers.compile_model import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
-from tests.support.agreement import Labelled, assert_agrees, bundled, real
 from tests.support.examples import few
+from tests.support.models.agreement import Labelled, assert_agrees, bundled, real
 
 # trained by kernels that others run interpreted
 pytestmark = pytest.mark.jit

@@ -19,8 +19,8 @@ from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.cached_njit import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from polydom.models.scoring.preparation import plain
-from tests.support.agreement import stored_and_loaded
 from tests.support.examples import few
+from tests.support.models.agreement import stored_and_loaded
 from tests.support.oracles.early_exit import early_decision
 from tests.support.oracles.lattices import calibrated_value, interpolated
 

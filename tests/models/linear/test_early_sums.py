@@ -25,8 +25,8 @@ from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOF
 from polydom.models.scoring.kernels.preparation import BINARISE, CENTER
 from polydom.models.scoring.preparation import UNCHANGED, Preparation, plain
 from polydom.models.scoring.stopping_rule import Limits, Margins, Never
-from tests.support.agreement import bundled
 from tests.support.examples import few
+from tests.support.models.agreement import bundled
 from tests.support.oracles.early_exit import walk_early, walk_margins
 
 Floats = NDArray[np.float64]

@@ -42,7 +42,7 @@ from polydom.models.scoring.kernels.link import (
     POSITIVE,
 )
 from polydom.models.scoring.preparation import Preparation
-from tests.support.agreement import BUNDLED, assert_agrees, bundled, edge_rows
+from tests.support.models.agreement import BUNDLED, assert_agrees, bundled, edge_rows
 
 LEARNERS = {
     "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=200)),

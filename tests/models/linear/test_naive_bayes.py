@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadModel
 from polydom.models.importers.compile_model import compile_model
-from tests.support.agreement import BUNDLED, assert_agrees, bundled, edge_rows
+from tests.support.models.agreement import BUNDLED, assert_agrees, bundled, edge_rows
 
 
 @pytest.mark.parametrize("name", BUNDLED)

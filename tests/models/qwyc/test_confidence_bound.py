@@ -10,7 +10,7 @@ from scipy.stats import binom
 from polydom.models.qwyc.confidence_bound import calibrate, fewest_rows, upper_bound
 from polydom.models.qwyc.fit_schedule import fit_schedule
 from polydom.models.qwyc.schedule import Promise
-from tests.support.votes import SCHEDULE, SCORES, noisy_votes
+from tests.support.models.votes import SCHEDULE, SCORES, noisy_votes
 
 
 @pytest.mark.parametrize("changed", [0, 1, 7, 40])

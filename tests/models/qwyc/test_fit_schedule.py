@@ -35,6 +35,13 @@ from polydom.models.qwyc.running_sums import (
 from polydom.models.qwyc.schedule import Schedule
 from polydom.models.scoring.stopping_rule import margins_of
 from tests.support.examples import few
+from tests.support.models.votes import (
+    SCORES,
+    drawn_class_scores,
+    drawn_scores,
+    noisy_rounds,
+    noisy_votes,
+)
 from tests.support.oracles.early_exit import walk_early
 from tests.support.oracles.qwyc import (
     cheapest_stop,
@@ -42,13 +49,6 @@ from tests.support.oracles.qwyc import (
     level_of,
     margin_impurity,
     quit_when_you_can,
-)
-from tests.support.votes import (
-    SCORES,
-    drawn_class_scores,
-    drawn_scores,
-    noisy_rounds,
-    noisy_votes,
 )
 
 Floats = NDArray[np.float64]

@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
+from tests.support.models.votes import (
+    SCHEDULE,
+    SCORES,
+    drawn_class_scores,
+    drawn_scores,
+)
 from tests.support.oracles.early_exit import walk_early, walk_margins
-from tests.support.votes import SCHEDULE, SCORES, drawn_class_scores, drawn_scores
 
 Floats = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from numba import float64, int64
 
 from polydom.models.scoring.kernels import cached_njit, compiling, kernel_cache
 from polydom.models.scoring.kernels.cached_njit import njit
-from tests.support.forked_process import run_forked
 from tests.support.places import ROOT
+from tests.support.processes.forked_process import run_forked
 
 PACKAGE = {
     "__init__.py": "",

@@ -35,8 +35,13 @@ from polydom.models.importers.compile_model import compile_model
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Mean, Prior
-from tests.support.agreement import assert_agrees, bundled, edge_rows, stored_and_loaded
 from tests.support.examples import few
+from tests.support.models.agreement import (
+    assert_agrees,
+    bundled,
+    edge_rows,
+    stored_and_loaded,
+)
 
 
 def _fitted() -> dict[str, Any]:

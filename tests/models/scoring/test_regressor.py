@@ -21,8 +21,8 @@ from polydom.features.threads import one_thread
 from polydom.models import Regressor, compile
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.importers.compile_model import compile_model
-from tests.support.agreement import bundled, edge_rows, stored_and_loaded
-from tests.support.boosters import lightgbm
+from tests.support.models.agreement import bundled, edge_rows, stored_and_loaded
+from tests.support.models.boosters import lightgbm
 
 # by kernels that others run interpreted
 pytestmark = pytest.mark.jit

@@ -15,7 +15,7 @@ from polydom.models import compile
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.schedule import Schedule
 from polydom.models.scoring.remaining_bounds import RemainingBounds, bound_remaining
-from tests.support.agreement import bundled, edge_rows
+from tests.support.models.agreement import bundled, edge_rows
 
 Floats = NDArray[np.float64]
 

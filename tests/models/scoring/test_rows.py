@@ -21,7 +21,7 @@ from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.scoring.prior import Prior
 from polydom.models.scoring.remaining_bounds import bound_remaining
 from polydom.models.scoring.rows import take_row, take_rows
-from tests.support.agreement import bundled
+from tests.support.models.agreement import bundled
 
 pandas = pytest.importorskip("pandas")
 

@@ -20,8 +20,8 @@ from sklearn.preprocessing import FunctionTransformer
 from polydom.models.selection.daub import train_all
 from polydom.models.selection.race import Race
 from polydom.models.selection.select import Running, Selection, select
-from tests.support import hard_learners as hard
-from tests.support.hard_learners import (
+from tests.support.models import hard_learners as hard
+from tests.support.models.hard_learners import (
     Counted,
     Does,
     Draws,
@@ -212,7 +212,7 @@ RACE = """
 import sys
 from pathlib import Path
 from tests.models.selection.test_isolation import choose
-from tests.support.hard_learners import StartsAProcess
+from tests.support.models.hard_learners import StartsAProcess
 
 choose({"starts": StartsAProcess(Path(sys.argv[1]))}, 1, 100.0)
 """

@@ -26,7 +26,7 @@ from polydom.models.selection.learners import (
     Task,
     describe_learner,
 )
-from tests.support.agreement import assert_agrees, assert_values_agree, bundled
+from tests.support.models.agreement import assert_agrees, assert_values_agree, bundled
 
 FEW = {
     "boosting": {"n_estimators": 5},

@@ -43,7 +43,7 @@ from polydom.models.selection.select import (
 from polydom.models.selection.splits import nested_order, split
 from polydom.models.selection.successive_halving import successive_halving, uniform
 from polydom.models.selection.validation_scores import SCORES, Score, find_score
-from tests.support import arms
+from tests.support.models import arms
 
 X, y = load_breast_cancer(return_X_y=True)  # 569 rows, 30 columns, 2 classes
 ACCURACY = SCORES["accuracy"]

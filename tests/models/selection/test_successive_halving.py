@@ -13,7 +13,7 @@ from polydom.models.selection.successive_halving import (
     successive_halving,
     uniform,
 )
-from tests.support.loss_races import converging, race, table_race
+from tests.support.models.loss_races import converging, race, table_race
 from tests.support.oracles.learner_races import successive_halving_on_table
 
 

@@ -14,7 +14,7 @@ from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.trees.many_rows import FEWEST_BESIDE_VECTORS
-from tests.support.drawn_trees import drawn_trees, narrowing, rows_of
+from tests.support.models.drawn_trees import drawn_trees, narrowing, rows_of
 
 for scores in (1, 3):
     trees = drawn_trees(scores, cuts=400, scores=scores, terms=scores)

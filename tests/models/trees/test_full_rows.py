@@ -35,9 +35,9 @@ from polydom.models.trees.full_rows import nodes_of_full_rows
 from polydom.models.trees.keys import find_slots
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import Trees, join
-from tests.support.agreement import bundled
-from tests.support.drawn_trees import drawn_tree
 from tests.support.examples import few
+from tests.support.models.agreement import bundled
+from tests.support.models.drawn_trees import drawn_tree
 from tests.support.oracles.trees import tree_value
 
 WIDE = 4

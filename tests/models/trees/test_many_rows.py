@@ -21,7 +21,7 @@ from polydom.models.trees.many_rows import (
 )
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import Trees, join
-from tests.support.drawn_trees import drawn_tree
+from tests.support.models.drawn_trees import drawn_tree
 
 WIDE = 5  # columns of the rows
 pytestmark = pytest.mark.jit

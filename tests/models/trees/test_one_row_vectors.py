@@ -14,7 +14,7 @@ from polydom.models.trees.kernels.one_row_vectors import ABREAST, MOST_CUTS, SPA
 from polydom.models.trees.keys import find_slots
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import Trees, join
-from tests.support.drawn_trees import NEVER, drawn_trees, packed, rows_of
+from tests.support.models.drawn_trees import NEVER, drawn_trees, packed, rows_of
 
 pytestmark = [
     pytest.mark.jit,

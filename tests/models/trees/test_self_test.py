@@ -19,7 +19,7 @@ from polydom.models.trees.keys import TINY, Slots, find_slots
 from polydom.models.trees.one_row import PackedTrees
 from polydom.models.trees.self_test import ROWS, Trust, agree, edge_rows, walk_nodes
 from polydom.models.trees.trees import Trees
-from tests.support.drawn_trees import drawn_trees, narrowing, packed, rows_of
+from tests.support.models.drawn_trees import drawn_trees, narrowing, packed, rows_of
 
 vectors = pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 VBMI")
 

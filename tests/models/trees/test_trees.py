@@ -37,7 +37,8 @@ from polydom.models.trees.nodes import (
     Tree,
 )
 from polydom.models.trees.trees import join
-from tests.support.agreement import (
+from tests.support.examples import few
+from tests.support.models.agreement import (
     BUNDLED,
     REAL,
     assert_agrees,
@@ -45,7 +46,6 @@ from tests.support.agreement import (
     edge_rows,
     real,
 )
-from tests.support.examples import few
 from tests.support.oracles.trees import tree_value
 
 SHARES = {

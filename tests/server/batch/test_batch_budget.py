@@ -21,8 +21,8 @@ from polydom.server.batch.batch_budget import (
 from polydom.server.batch.knapsack import Hull, make_hull
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Outcome
-from tests.support import stopping_records
 from tests.support.clock import Clock
+from tests.support.indexes import stopping_records
 from tests.support.oracles.batch import relaxed_knapsack
 from tests.support.planners import (
     extractor_of,

@@ -13,8 +13,13 @@ from polydom.features.items import Item, ReadRecord, record_item, text_item
 from polydom.indexer.index.index import Index
 from polydom.server.batch.batch_plan import Assigner, BatchPlan, uniform_hash
 from polydom.server.batch.knapsack import Hulls, Shape, solve
+from tests.support.indexes.served import (
+    ACCURACIES,
+    make_index,
+    make_pair_index,
+    save_index,
+)
 from tests.support.places import ROOT
-from tests.support.served import ACCURACIES, make_index, make_pair_index, save_index
 
 # The steps of a text of 100 characters: 0.2 in 1 ms, and 0.25 in 8 ms.
 FIRST, SECOND = 0.2 / 1e-3, 0.25 / 8e-3

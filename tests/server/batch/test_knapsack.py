@@ -20,6 +20,7 @@ from polydom.server.batch.knapsack import (
     share_of,
     solve,
 )
+from tests.support.indexes.served import make_index
 from tests.support.oracles.batch import (
     concave_hull,
     knapsack,
@@ -27,7 +28,6 @@ from tests.support.oracles.batch import (
     price_by_trying,
     relaxed_knapsack,
 )
-from tests.support.served import make_index
 
 Points = list[tuple[int, int]]
 # whole numbers, so that sums are exact and ties are common

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.served import save_index
+from tests.support.indexes.served import save_index
 
 
 @pytest.fixture

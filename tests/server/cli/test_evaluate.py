@@ -10,12 +10,19 @@ from polydom.server.cli.predict import answer_files
 from polydom.server.evaluation.comparison import WARM_UP
 from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Answer, Terms
-from tests.support import servers
-from tests.support.commands import run
-from tests.support.free_records import save_records
+from tests.support.indexes.free_records import save_records
+from tests.support.indexes.served import (
+    FEATURES_FILE,
+    HAM,
+    LABELS,
+    SPAM,
+    save,
+    save_index,
+)
+from tests.support.indexes.three_kinds import picture, save_images
 from tests.support.oracles import evaluation as oracle
-from tests.support.served import FEATURES_FILE, HAM, LABELS, SPAM, save, save_index
-from tests.support.three_kinds import picture, save_images
+from tests.support.processes import servers
+from tests.support.processes.commands import run
 
 OWN = ["--features", str(FEATURES_FILE)]
 TEXTS = [HAM, SPAM, "call me!", "free $$", "win", "lunch?", "free lunch $", "hi!!!"]

@@ -19,7 +19,8 @@ from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
 from polydom.server.cli.build import show_times
 from polydom.server.cli.process import prints_to_stderr
-from tests.support import projects, served, told
+from tests.support.builds import projects
+from tests.support.indexes import served, told
 
 STAGES = {"reading items", "computing features", "training sets", "other"}
 COMMANDS = ("init", "check", "build", "measure", "inspect", "features", "select")

@@ -9,9 +9,9 @@ import pytest
 
 from polydom.indexer.index.index import Index
 from polydom.server.cli.plan import explain
-from tests.support.commands import run
-from tests.support.records import make_index as record_index
-from tests.support.served import make_index, make_pair_index, save_index
+from tests.support.indexes.records import make_index as record_index
+from tests.support.indexes.served import make_index, make_pair_index, save_index
+from tests.support.processes.commands import run
 
 
 def test_plan_prints_what_is_bought_cheaper_and_dearer(

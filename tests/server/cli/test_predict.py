@@ -13,11 +13,11 @@ from polydom.server.engine.request import Outcome, Request
 from polydom.server.runtime.translator import Translator
 from polydom.server.schema.wire import Reason
 from polydom.server.settings import Settings
-from tests.support.commands import run
-from tests.support.free_records import save_records
-from tests.support.outcomes import outcome_of
+from tests.support.indexes.free_records import save_records
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.models.outcomes import outcome_of
 from tests.support.planners import INDEX, planner_of
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.processes.commands import run
 
 OWN = ["--features", str(FEATURES_FILE)]
 

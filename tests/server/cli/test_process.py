@@ -10,8 +10,8 @@ import pytest
 from polydom.models.scoring.kernels.cached_njit import DECLARED
 from polydom.server.cli.process import EVERY_S, CompilingNotice
 from tests.support.clock import Clock
-from tests.support.commands import run
-from tests.support.served import FEATURES_FILE, save_index
+from tests.support.indexes.served import FEATURES_FILE, save_index
+from tests.support.processes.commands import run
 
 
 def test_a_notice_comes_at_once_and_then_now_and_then(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from polydom.server.__main__ import main
-from tests.support.forked_process import ForkedProcess
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.support.servers import POLYDOM
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.processes.forked_process import ForkedProcess
+from tests.support.processes.servers import POLYDOM
 from tests.support.waiting import wait_until
 
 OWN = ["--features", str(FEATURES_FILE)]

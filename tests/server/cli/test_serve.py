@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import run
-from tests.support.served import FEATURES_FILE
+from tests.support.indexes.served import FEATURES_FILE
+from tests.support.processes.commands import run
 
 OWN = ["--features", str(FEATURES_FILE)]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import run
-from tests.support.served import FEATURES_FILE
-from tests.support.servers import POLYDOM, STOP_S, ask
+from tests.support.indexes.served import FEATURES_FILE
+from tests.support.processes.commands import run
+from tests.support.processes.servers import POLYDOM, STOP_S, ask
 
 # What Kubernetes tells every pod beside a service that is called polydom.
 SERVICE_LINKS = {

@@ -11,8 +11,8 @@ from polydom.server import AsyncClient
 from polydom.server.client.aio import StreamConnection
 from polydom.server.client.messages import NoAnswer
 from polydom.server.schema.wire import Entry, Totals
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.support.servers import serving
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.processes.servers import serving
 
 OWN = f"--features={FEATURES_FILE}"
 

@@ -17,8 +17,8 @@ from polydom.server.client.messages import FromBatch, NoAnswer
 from polydom.server.client.sync import SocketConnection
 from polydom.server.errors import Unauthorized
 from polydom.server.schema.wire import Entry, ErrorEntry, Totals
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.support.servers import POLYDOM, serving
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.processes.servers import POLYDOM, serving
 
 OWN = f"--features={FEATURES_FILE}"
 

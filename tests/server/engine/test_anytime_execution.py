@@ -14,8 +14,8 @@ from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import make_anytime
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
+from tests.support.indexes.served import WIDTHS, make_index
 from tests.support.planners import FAST, TEXT_100, typical_index, typical_planner
-from tests.support.served import WIDTHS, make_index
 
 
 def request(budget_s: float, **terms: Any) -> Request:

@@ -24,9 +24,9 @@ from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 from tests.support.clock import Clock
+from tests.support.indexes.served import FEATURES_FILE, make_index
 from tests.support.oracles.engine import drift_after
 from tests.support.planners import TEXT_100, slow_planner
-from tests.support.served import FEATURES_FILE, make_index
 
 INDEX = make_index()
 

@@ -20,9 +20,10 @@ from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
-from tests.support import records
 from tests.support.clock import Clock
 from tests.support.decoders import decoder_of
+from tests.support.indexes import records
+from tests.support.indexes.served import ACCURACIES, WIDTHS
 from tests.support.planners import (
     AS_PROMISED,
     INDEX,
@@ -32,7 +33,6 @@ from tests.support.planners import (
     slow_planner,
     with_margins,
 )
-from tests.support.served import ACCURACIES, WIDTHS
 
 
 def test_execution_names_the_feature_that_cannot_be_computed() -> None:

@@ -14,8 +14,8 @@ from polydom.server.engine.exit_audit import TIMES, ExitAudit
 from polydom.server.engine.planner import Planner, promised_alpha
 from polydom.server.engine.request import Outcome
 from tests.support.clock import Clock
+from tests.support.models.outcomes import outcome_of
 from tests.support.oracles.engine import audit_alarm
-from tests.support.outcomes import outcome_of
 from tests.support.planners import INDEX, ask, extractor_of, with_margins
 
 

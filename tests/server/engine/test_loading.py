@@ -13,9 +13,9 @@ from polydom.server.engine.execution import execute
 from polydom.server.engine.loading import load_index, load_planner, package_of
 from polydom.server.engine.request import Request
 from polydom.server.settings import Settings
-from tests.support import stopping_records, zoo
-from tests.support.forked_process import run_forked
-from tests.support.served import FEATURES_FILE, make_index, save_index
+from tests.support.indexes import stopping_records, zoo
+from tests.support.indexes.served import FEATURES_FILE, make_index, save_index
+from tests.support.processes.forked_process import run_forked
 
 BARE = Index.from_candidates([[1e-3]], [0.5], (1, 10))
 
@@ -61,8 +61,8 @@ from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.wire import Terms
 from polydom.server.settings import Settings
-from tests.support import served
-from tests.support.exercise import item_of, sizes_of
+from tests.support.indexes import served
+from tests.support.edited_files.exercise import item_of, sizes_of
 
 def ask(path):
     planner = load_planner(path, [served.FEATURES_FILE])

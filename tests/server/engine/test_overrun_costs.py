@@ -16,9 +16,9 @@ from polydom.server.engine.execution import Execution, begin, execute
 from polydom.server.engine.request import Request
 from polydom.server.errors import Abandoned
 from tests.support.clock import Clock
+from tests.support.indexes.served import HAM, SLOW_FILE, WIDTHS, save_slow_index
 from tests.support.planners import TEXT_100, slow_planner
-from tests.support.served import HAM, SLOW_FILE, WIDTHS, save_slow_index
-from tests.support.servers import ask, serving
+from tests.support.processes.servers import ask, serving
 
 
 @pytest.mark.parametrize("path", ["/v1/predict", "/v2/models/slow/infer"])

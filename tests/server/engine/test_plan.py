@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.server.engine.plan import make_plans
+from tests.support.indexes.served import ORDERS, make_index
 from tests.support.oracles.anytime import seconds_to_a_better_answer
-from tests.support.served import ORDERS, make_index
 
 INDEX = make_index()
 PLANS = make_plans(INDEX)

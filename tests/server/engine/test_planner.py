@@ -16,6 +16,7 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.errors import TooLittleLeft
 from tests.support.clock import Clock
+from tests.support.indexes.served import ACCURACIES, HAM, MODEL_S, SPAM, make_pair_index
 from tests.support.planners import (
     AS_PROMISED,
     IDLE,
@@ -26,7 +27,6 @@ from tests.support.planners import (
     slow_planner,
     with_margins,
 )
-from tests.support.served import ACCURACIES, HAM, MODEL_S, SPAM, make_pair_index
 
 
 @pytest.mark.parametrize(

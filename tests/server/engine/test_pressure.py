@@ -15,7 +15,7 @@ from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
-from tests.support.served import FEATURES_FILE, make_index
+from tests.support.indexes.served import FEATURES_FILE, make_index
 
 BUDGET_S = 0.05
 REQUESTS = 3_000

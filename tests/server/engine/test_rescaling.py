@@ -16,8 +16,8 @@ from polydom.server.engine.rescaling import read_machine_times, rescale
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
 from tests.support.clock import Clock
+from tests.support.indexes.served import WIDTHS
 from tests.support.planners import planner_of, timed_index
-from tests.support.served import WIDTHS
 
 
 def timed_planner(clock: Clock, features_s: Sequence[float], step_s: float) -> Planner:

@@ -18,7 +18,7 @@ from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Outcome, Request
 from tests.support.clock import Clock
-from tests.support.stopping_records import (
+from tests.support.indexes.stopping_records import (
     ALPHA,
     MASKS,
     MEAN_S,

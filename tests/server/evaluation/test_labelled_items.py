@@ -19,8 +19,8 @@ from polydom.server.evaluation.labelled_items import (
     drawn,
     read_labelled,
 )
-from tests.support.served import LABELS, make_index
-from tests.support.three_kinds import picture
+from tests.support.indexes.served import LABELS, make_index
+from tests.support.indexes.three_kinds import picture
 
 
 def package(kind: Kind, labels: tuple[str, ...] = LABELS) -> Package:

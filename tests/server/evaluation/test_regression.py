@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from polydom.features.items import text_item
-from tests.support import numbers
-from tests.support.commands import run
+from tests.support.indexes import numbers
+from tests.support.indexes.served import FEATURES_FILE, HAM, TEXTS
 from tests.support.oracles import evaluation as oracle
-from tests.support.served import FEATURES_FILE, HAM, TEXTS
+from tests.support.processes.commands import run
 
 OWN = ["--features", str(FEATURES_FILE)]
 MEAN = 6.0

@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput
 from polydom.server.app import create_app
 from polydom.server.errors import Unauthorized
 from polydom.server.http.bearer_tokens import OPEN_PATHS, Access, Tokens
-from tests.support.served import FEATURES_FILE, SPAM, save_index
+from tests.support.indexes.served import FEATURES_FILE, SPAM, save_index
 from tests.support.waiting import until_ready
 
 FIRST, SECOND = "a-token-of-some-length", "another.token/of+length=="

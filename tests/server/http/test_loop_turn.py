@@ -8,8 +8,8 @@ from typing import Any
 
 from polydom.server.http.loop_turn import LATER_S, turn_of
 from polydom.server.http.protocol import HttpProtocol
-from tests.support.served import FEATURES_FILE, HAM, make_index
-from tests.support.servers import ask, serving
+from tests.support.indexes.served import FEATURES_FILE, HAM, make_index
+from tests.support.processes.servers import ask, serving
 
 
 def test_a_turn_ends_before_the_next_one_reads() -> None:

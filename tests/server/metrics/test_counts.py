@@ -22,8 +22,8 @@ from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.wire import PredictRequest
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
+from tests.support.indexes.served import FEATURES_FILE, HAM, make_index, save_index
 from tests.support.planners import extractor_of
-from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
 from tests.support.waiting import until_ready
 
 Key = tuple[str, frozenset[tuple[str, str]]]

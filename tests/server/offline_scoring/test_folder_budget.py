@@ -9,7 +9,7 @@ from polydom.server.batch.knapsack import Shape
 from polydom.server.offline_scoring.folder_budget import AIM, FolderBudget
 from polydom.server.offline_scoring.part_scoring import PartScored
 from polydom.server.offline_scoring.parts import LinesPart
-from tests.support.served import make_index
+from tests.support.indexes.served import make_index
 
 
 class Sample:

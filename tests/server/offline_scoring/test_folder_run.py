@@ -11,8 +11,8 @@ from polydom.indexer.cluster.workers import Workers
 from polydom.server.offline_scoring.checkpoint import NAME, Checkpoint
 from polydom.server.offline_scoring.folder_run import FolderRun
 from polydom.server.offline_scoring.part_scoring import UNFINISHED, digest_of
-from tests.support.batches import assert_once, rows_in, texts, write_lines
-from tests.support.served import FEATURES_FILE, HAM, save, save_index
+from tests.support.indexes.batches import assert_once, rows_in, texts, write_lines
+from tests.support.indexes.served import FEATURES_FILE, HAM, save, save_index
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402

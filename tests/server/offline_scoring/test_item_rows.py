@@ -12,7 +12,7 @@ from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.server.offline_scoring.item_rows import Rows, read_items
 from polydom.server.offline_scoring.output_row import ScorableItem
-from tests.support.served import make_index
+from tests.support.indexes.served import make_index
 
 
 def package(kind: Kind, columns: StoredColumns | None = None) -> Package:

@@ -11,7 +11,7 @@ from polydom.indexer.index.package import Package
 from polydom.server.batch.knapsack import Shape
 from polydom.server.offline_scoring.folder_budget import ShapeSample
 from polydom.server.offline_scoring.parts import Part, check_columns, divide
-from tests.support.served import make_index
+from tests.support.indexes.served import make_index
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402

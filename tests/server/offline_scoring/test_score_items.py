@@ -11,7 +11,7 @@ from polydom.features.errors import BadIndexFile, BadInput
 from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
 from polydom.server import score_items
-from tests.support.served import (
+from tests.support.indexes.served import (
     ACCURACIES,
     FEATURES_FILE,
     HAM,
@@ -19,7 +19,7 @@ from tests.support.served import (
     make_index,
     save_index,
 )
-from tests.support.three_kinds import picture, save_images
+from tests.support.indexes.three_kinds import picture, save_images
 
 OWN = [FEATURES_FILE]
 TEXTS = [HAM, SPAM, "lunch?"] * 50

@@ -10,8 +10,8 @@ import pytest
 
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.server import BatchPlan, Scorer
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save, save_index
-from tests.support.three_kinds import picture, save_three
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save, save_index
+from tests.support.indexes.three_kinds import picture, save_three
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

@@ -16,7 +16,7 @@ from polydom.server.oip.grpc_calls import Places
 from polydom.server.oip.grpc_messages import MESSAGES, SERVICE
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt, Settings
-from tests.support.served import FEATURES_FILE, HAM, save_index
+from tests.support.indexes.served import FEATURES_FILE, HAM, save_index
 from tests.support.waiting import until_ready, wait_until
 
 MIB = 1 << 20

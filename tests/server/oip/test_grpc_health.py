@@ -17,7 +17,7 @@ from polydom.server.oip.grpc_health import HEALTH, WATCHES
 from polydom.server.oip.grpc_messages import MESSAGES, SERVICE
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
-from tests.support.served import FEATURES_FILE, save_index
+from tests.support.indexes.served import FEATURES_FILE, save_index
 from tests.support.waiting import until_ready
 
 SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING

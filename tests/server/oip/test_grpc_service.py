@@ -24,11 +24,11 @@ from polydom.server.http.bearer_tokens import Access
 from polydom.server.oip.grpc_messages import MESSAGES, METHODS, SERVICE
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
-from tests.support import numbers
-from tests.support.forked_process import ForkedProcess
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.support.servers import complaints, serving
-from tests.support.three_kinds import picture, save_three
+from tests.support.indexes import numbers
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.indexes.three_kinds import picture, save_three
+from tests.support.processes.forked_process import ForkedProcess
+from tests.support.processes.servers import complaints, serving
 from tests.support.waiting import until_ready, wait_until
 
 OWN = f"--features={FEATURES_FILE}"

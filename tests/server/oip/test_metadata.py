@@ -15,7 +15,7 @@ from polydom.server.oip.metadata import (
     statistics_of,
 )
 from polydom.server.oip.tensor_items import Items
-from tests.support.served import make_index
+from tests.support.indexes.served import make_index
 
 
 def test_configuration_has_the_tensors_of_the_metadata() -> None:

@@ -17,8 +17,8 @@ from polydom.server.oip.rest_body import InferAnswer
 from polydom.server.oip.tensor_items import MAX_ITEMS, Items
 from polydom.server.oip.tensors import DTYPES, MAX_ELEMENTS
 from polydom.server.settings import Settings
+from tests.support.indexes.served import FEATURES_FILE, SPAM, make_index, save_index
 from tests.support.places import DOCS
-from tests.support.served import FEATURES_FILE, SPAM, make_index, save_index
 from tests.support.waiting import until_ready
 
 OIP = (DOCS / "reference/oip.md").read_text("utf-8")

@@ -19,9 +19,9 @@ from tritonclient.utils import InferenceServerException
 from polydom.server.app import create_app
 from polydom.server.http.bearer_tokens import Access, Tokens
 from polydom.server.settings import Settings
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.support.servers import STOP_S, ask, serving
-from tests.support.three_kinds import picture, save_three
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.indexes.three_kinds import picture, save_three
+from tests.support.processes.servers import STOP_S, ask, serving
 from tests.support.waiting import until_ready
 
 OWN = f"--features={FEATURES_FILE}"

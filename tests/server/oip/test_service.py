@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.indexes.served import FEATURES_FILE
+from tests.support.indexes.three_kinds import save_three
 from tests.support.places import ROOT
-from tests.support.served import FEATURES_FILE
-from tests.support.servers import serving
-from tests.support.three_kinds import save_three
+from tests.support.processes.servers import serving
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Any:
         command = [
             sys.executable,
             "-m",
-            "tests.support.kserve_calls",
+            "tests.support.kubernetes.kserve_calls",
             str(port),
             grpc_port,
         ]

@@ -13,7 +13,7 @@ from polydom.indexer.index.package import Package
 from polydom.server.oip.tensor_items import MAX_ITEMS, Items, Requested
 from polydom.server.oip.tensors import BYTES, Tensor
 from polydom.server.schema.wire import Answer
-from tests.support.three_kinds import picture, save_three
+from tests.support.indexes.three_kinds import picture, save_three
 
 Indexes = dict[str, Items]
 

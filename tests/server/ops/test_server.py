@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from polydom.server.__main__ import main
-from tests.support.served import FEATURES_FILE, SPAM, save
-from tests.support.servers import (
+from tests.support.indexes.served import FEATURES_FILE, SPAM, save
+from tests.support.processes.servers import (
     ADMIN,
     POLYDOM,
     ask,

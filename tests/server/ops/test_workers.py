@@ -11,9 +11,16 @@ import pytest
 from prometheus_client import parser
 
 from polydom.server.settings import DRAIN_S
-from tests.support.forked_process import ForkedProcess
-from tests.support.served import FEATURES_FILE, HAM, save
-from tests.support.servers import ADMIN, ask, complaints, reload, serving, version_of
+from tests.support.indexes.served import FEATURES_FILE, HAM, save
+from tests.support.processes.forked_process import ForkedProcess
+from tests.support.processes.servers import (
+    ADMIN,
+    ask,
+    complaints,
+    reload,
+    serving,
+    version_of,
+)
 from tests.support.waiting import wait_until
 
 # of processes, which kernels have no part in: once is enough

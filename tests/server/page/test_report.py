@@ -11,8 +11,8 @@ import pytest
 from polydom.features.errors import BadInput, CannotWrite
 from polydom.indexer.index.index import Index
 from polydom.server.page.report import make_report, refuse_report, write_report
-from tests.support.commands import run
-from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
+from tests.support.indexes.served import FEATURES_FILE, HAM, make_index, save_index
+from tests.support.processes.commands import run
 
 NASTY = "</script><script>alert(1)</script><!-- {facts} \u2028 {policy}"
 

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from polydom.server.app import create_app
 from polydom.server.http.bearer_tokens import Access, Tokens
 from polydom.server.page.assets import POLICY
-from tests.support import records
+from tests.support.indexes import records
 
 ACCESS = Access(Tokens(["a-token-of-some-user-of-models"]))
 

@@ -13,8 +13,8 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_speed import MachineFactors
 from polydom.server.runtime.describe_index import POINTS, describe_curves
 from polydom.server.schema.facts import CurvesFacts, Rescaling
-from tests.support import records
-from tests.support.served import make_index, make_pair_index
+from tests.support.indexes import records
+from tests.support.indexes.served import make_index, make_pair_index
 
 NAMES = ("length", "marks", "words", "lowered")
 STEPS = ("lowered",)

@@ -19,9 +19,9 @@ from polydom.server.schema.facts import (
     PlanExitFacts,
     ScheduleFacts,
 )
-from tests.support import stopping_records
+from tests.support.indexes import stopping_records
+from tests.support.indexes.served import make_index
 from tests.support.planners import BUILT, index_that_says
-from tests.support.served import make_index
 
 NAMES = ((), ("length",), ("length", "marks"), ("length", "marks", "words"))
 

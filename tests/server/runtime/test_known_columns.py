@@ -14,7 +14,7 @@ from polydom.indexer.index.stored_features import StoredFeature
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
 from polydom.server.runtime.known_columns import SHOWN, KnownColumns
-from tests.support.free_records import save_records, stored
+from tests.support.indexes.free_records import save_records, stored
 from tests.support.waiting import until_ready
 
 REFUSED = [

@@ -23,6 +23,7 @@ from polydom.server.runtime.work_queue import LATE_SHARE, WorkQueue
 from polydom.server.schema.wire import PredictRequest
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
+from tests.support.indexes.served import SLOW_FILE, make_index, save_slow_index
 from tests.support.oracles.engine import queue_order
 from tests.support.planners import (
     AS_PROMISED,
@@ -32,8 +33,7 @@ from tests.support.planners import (
     slow_planner,
     typical_planner,
 )
-from tests.support.served import SLOW_FILE, make_index, save_slow_index
-from tests.support.servers import ask, serving
+from tests.support.processes.servers import ask, serving
 from tests.support.waiting import once_of_several
 
 LATE = {"on_infeasible": "cheapest", "min_quality": 0.95}

@@ -27,9 +27,9 @@ from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.wire import Terms, encode
 from polydom.server.settings import Settings
-from tests.support import records, stopping_records
 from tests.support.clock import Clock
 from tests.support.examples import few
+from tests.support.indexes import records, stopping_records
 
 NOW_S, SENT_S = 50.0, 50.00025
 

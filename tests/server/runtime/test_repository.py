@@ -13,8 +13,8 @@ from polydom.server.engine.request import Caller
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.runtime.repository import Repository
 from polydom.server.schema.wire import Answer, PredictRequest
-from tests.support.repositories import OWN, run, started
-from tests.support.served import save
+from tests.support.indexes.repositories import OWN, run, started
+from tests.support.indexes.served import save
 
 
 async def ask(repository: Repository, name: str | None = None) -> Answer:

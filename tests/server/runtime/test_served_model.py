@@ -24,8 +24,8 @@ from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.wire import PredictRequest
 from polydom.server.settings import Settings
-from tests.support.repositories import WAIT_S, run
-from tests.support.served import FEATURES_FILE, WIDTHS, make_index, save_index
+from tests.support.indexes.repositories import WAIT_S, run
+from tests.support.indexes.served import FEATURES_FILE, WIDTHS, make_index, save_index
 
 TEXT = text_item("x" * 100)
 

@@ -17,9 +17,9 @@ from polydom.server.runtime.translator import AFTER_S, AtOnce, Translator
 from polydom.server.schema.wire import Answer, Entry, Terms, encode, encode_msgpack
 from polydom.server.settings import Settings
 from polydom.server.v1.batch_reply import entry_of
-from tests.support.outcomes import BOUNDS, WHOLE, outcome_of
+from tests.support.indexes.served import HAM, SPAM
+from tests.support.models.outcomes import BOUNDS, WHOLE, outcome_of
 from tests.support.planners import INDEX, extractor_of, planner_of
-from tests.support.served import HAM, SPAM
 
 TRANSLATOR = Translator(planner_of(INDEX), Settings())
 NEW = {"score_bounds", "base_models_used", "base_models"}

@@ -15,17 +15,17 @@ from polydom.server.engine.planner import Planner
 from polydom.server.runtime.describe_index import describe_index
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
-from tests.support.free_records import save_records
-from tests.support.planners import MACHINE_TIMES, planner_of, timed_index
-from tests.support.served import (
+from tests.support.indexes.free_records import save_records
+from tests.support.indexes.served import (
     FEATURES_FILE,
     SPAM,
     WIDTHS,
     make_index,
     save_index,
 )
-from tests.support.servers import ask, serving
-from tests.support.three_kinds import picture, save_images
+from tests.support.indexes.three_kinds import picture, save_images
+from tests.support.planners import MACHINE_TIMES, planner_of, timed_index
+from tests.support.processes.servers import ask, serving
 from tests.support.waiting import until_ready
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.server.runtime.work_queue import WorkQueue
-from tests.support.repositories import run
+from tests.support.indexes.repositories import run
 
 
 def run_all(dues: list[float]) -> list[int]:

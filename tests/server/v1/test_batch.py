@@ -22,9 +22,9 @@ from polydom.server.client.messages import NoAnswer
 from polydom.server.client.sync import Client
 from polydom.server.schema.wire import Entry, Totals
 from polydom.server.v1.batch import BATCH, RUNNING
+from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.planners import BUILT, index_that_says
-from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.support.servers import ask, serving
+from tests.support.processes.servers import ask, serving
 from tests.support.waiting import until_ready
 
 OWN = f"--features={FEATURES_FILE}"

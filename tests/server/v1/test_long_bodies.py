@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.schema.bounds import LARGE
-from tests.support.served import FEATURES_FILE
-from tests.support.three_kinds import save_three
+from tests.support.indexes.served import FEATURES_FILE
+from tests.support.indexes.three_kinds import save_three
 from tests.support.waiting import until_ready
 
 LONG = "x" * (2 * LARGE)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.records import save_index as save_records
-from tests.support.served import FEATURES_FILE, save_index
-from tests.support.servers import serving
+from tests.support.indexes.records import save_index as save_records
+from tests.support.indexes.served import FEATURES_FILE, save_index
+from tests.support.processes.servers import serving
 
 TOKEN = "a-token-of-some-user-of-models"
 # One document is for every index. What an index classifies and counts, and what goes

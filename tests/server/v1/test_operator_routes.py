@@ -17,9 +17,15 @@ from polydom.server.app import create_app
 from polydom.server.cli.serve import who_sees_samples
 from polydom.server.runtime.describe_index import describe_index
 from polydom.server.settings import Settings
-from tests.support import records, three_kinds
-from tests.support.served import FEATURES_FILE, HAM, SPAM, make_index, save_index
-from tests.support.servers import ask, serving
+from tests.support.indexes import records, three_kinds
+from tests.support.indexes.served import (
+    FEATURES_FILE,
+    HAM,
+    SPAM,
+    make_index,
+    save_index,
+)
+from tests.support.processes.servers import ask, serving
 
 
 def asking(path: Path, **settings: Any) -> TestClient:

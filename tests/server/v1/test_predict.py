@@ -32,8 +32,8 @@ from polydom.server.schema.wire import encode
 from polydom.server.settings import Settings
 from polydom.server.v1.decode import decode_request
 from polydom.server.v1.predict import LONGEST_BODY, Planned, Predict
-from tests.support import records, served
 from tests.support.examples import few
+from tests.support.indexes import records, served
 
 NOW_S = 50.0
 JSON = (b"content-type", b"application/json")

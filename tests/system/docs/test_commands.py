@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.support.commands import run
 from tests.support.pages import first_cells, read
+from tests.support.processes.commands import run
 
 PAGE = read("reference/commands.md")
 SECTIONS = dict(

@@ -8,8 +8,8 @@ import pytest
 from polydom.features.loading import load_features
 from polydom.models.selection.learners import LEARNERS
 from polydom.models.selection.portfolio import NUMBERS, SERVABLE
-from tests.support.commands import run
 from tests.support.pages import blocks, first_cells, read
+from tests.support.processes.commands import run
 
 PAGE = read("reference/features.md")
 

@@ -11,7 +11,7 @@ from polydom.indexer.index.file.pdx_file import (
     MAX_FILE_BYTES,
     MAX_HEADER_BYTES,
 )
-from tests.support.free_records import save_records
+from tests.support.indexes.free_records import save_records
 from tests.support.pages import blocks, read, run_python
 
 PAGE = " ".join(read("reference/file.md").split())

@@ -20,10 +20,10 @@ from polydom.server.offline_scoring.folder_budget import AIM
 from polydom.server.offline_scoring.output_row import OF_PLAN, Scored
 from polydom.server.offline_scoring.parts import LEAST, LEAST_PARTS, MOST
 from tests.support import documents
-from tests.support.commands import run
 from tests.support.pages import blocks, read, run_python
 from tests.support.places import DOCS
-from tests.support.servers import ADMIN, serving
+from tests.support.processes.commands import run
+from tests.support.processes.servers import ADMIN, serving
 from tests.support.waiting import until_ready
 
 PROJECT = """

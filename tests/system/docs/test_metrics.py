@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 import yaml
 
-from tests.support.exposed_metrics import exposed_labels
 from tests.support.pages import blocks, read
 from tests.support.places import ROOT
+from tests.support.processes.exposed_metrics import exposed_labels
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pages import blocks, read, run_python
-from tests.support.servers import serving
+from tests.support.processes.servers import serving
 
 PAGE = "reference/python.md"
 PACKAGES = ["", ".features", ".models", ".indexer", ".server"]

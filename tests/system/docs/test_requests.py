@@ -20,10 +20,10 @@ from polydom.server.schema.wire import (
     PredictRequest,
     Totals,
 )
+from tests.support.indexes.served import FEATURES_FILE
+from tests.support.indexes.three_kinds import picture, save_three
 from tests.support.pages import blocks, read, run_python
-from tests.support.served import FEATURES_FILE
-from tests.support.servers import ADMIN, serving
-from tests.support.three_kinds import picture, save_three
+from tests.support.processes.servers import ADMIN, serving
 
 HTTP, OIP = read("reference/http.md"), read("reference/oip.md")
 

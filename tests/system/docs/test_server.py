@@ -7,9 +7,9 @@ import pytest
 from polydom.server.http.bearer_tokens import OPEN_PATHS
 from polydom.server.http.protocol import HttpProtocol
 from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, UNREAD_LIMIT, Settings
-from tests.support.commands import run
 from tests.support.pages import read
 from tests.support.places import ROOT
+from tests.support.processes.commands import run
 
 PAGE = read("reference/server.md")
 

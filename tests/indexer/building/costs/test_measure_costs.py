@@ -22,8 +22,8 @@ from polydom.indexer.building.costs.measured_items import measuring_items
 from polydom.indexer.building.data.dataset import Dataset, make_dataset
 from polydom.indexer.progress import Silence
 from polydom.models.scoring.prior import Prior
-from tests.support.progresses import Stages
-from tests.support.served import FEATURES_FILE, WIDTHS
+from tests.support.builds.progresses import Stages
+from tests.support.indexes.served import FEATURES_FILE, WIDTHS
 
 MEASURED = Measured(Load(0.0, None, 1), ())
 

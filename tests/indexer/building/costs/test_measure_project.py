@@ -18,8 +18,8 @@ from polydom.indexer.building.cache import FOLDER, Cache
 from polydom.indexer.building.project import Project
 from polydom.server.__main__ import main
 from tests.indexer.building.test_cache_keys import install
-from tests.support import projects
-from tests.support.forked_process import ForkedProcess
+from tests.support.builds import projects
+from tests.support.processes.forked_process import ForkedProcess
 from tests.support.waiting import wait_until
 
 UNFINISHED = 3

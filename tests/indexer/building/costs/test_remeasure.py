@@ -21,8 +21,9 @@ from polydom.indexer.building.project import Project
 from polydom.indexer.progress import Silence
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
-from tests.support import projects, served
-from tests.support.progresses import Stages
+from tests.support.builds import projects
+from tests.support.builds.progresses import Stages
+from tests.support.indexes import served
 
 
 @pytest.fixture(scope="module")

@@ -27,9 +27,9 @@ from polydom.indexer.building.data.split import (
 from polydom.indexer.building.divide_items import splits_of
 from polydom.indexer.building.project import Data, Project
 from polydom.server.cli.app import app
+from tests.support.builds.progresses import Stages
+from tests.support.builds.staged_build import StagedBuild
 from tests.support.oracles.building import divide_groups_slowly
-from tests.support.progresses import Stages
-from tests.support.staged_build import StagedBuild
 
 
 def test_kinds_may_not_be_mixed() -> None:

@@ -23,10 +23,10 @@ from polydom.indexer.building.exits.checkpoints import (
 from polydom.indexer.building.project import Project
 from polydom.models.qwyc.confidence_bound import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
-from tests.support import projects
+from tests.support.builds import projects
+from tests.support.builds.progresses import Stages
+from tests.support.builds.staged_build import StagedBuild
 from tests.support.oracles.qwyc import chance_of_so_few
-from tests.support.progresses import Stages
-from tests.support.staged_build import StagedBuild
 
 ALPHA, CONFIDENCE = 0.05, 0.95
 BUILDS = 400

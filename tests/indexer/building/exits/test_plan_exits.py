@@ -25,10 +25,10 @@ from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.runtime.describe_index import describe_index
-from tests.support import projects
+from tests.support.builds import projects
+from tests.support.builds.staged_build import StagedBuild
+from tests.support.indexes.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
 from tests.support.oracles.building import out_of_sample
-from tests.support.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
-from tests.support.staged_build import StagedBuild
 
 PRICES = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}  # of the sets on the way
 WITH_EXITS = (

@@ -17,7 +17,7 @@ from polydom.models import compile
 from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.scoring.prior import Prior
 from polydom.server.cli.reports.index_report import built_of, detail_lines
-from tests.support.stopping_records import draw_rows, label_rows
+from tests.support.indexes.stopping_records import draw_rows, label_rows
 
 PROJECT = """\
 workers = 1

@@ -15,7 +15,7 @@ from polydom.indexer.building.features.choose_features import (
 )
 from polydom.indexer.building.project import Project
 from polydom.indexer.progress import Silence
-from tests.support import projects
+from tests.support.builds import projects
 
 NAMES = [f"c{number}" for number in range(70)]
 

@@ -26,7 +26,7 @@ from polydom.indexer.building.features.feature_values import (
 from polydom.indexer.building.project import Project
 from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.index.stored_features import StoredFeature
-from tests.support.progresses import Stages
+from tests.support.builds.progresses import Stages
 
 ROWS = """\
 age,job,since,paid,label

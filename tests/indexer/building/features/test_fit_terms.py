@@ -21,7 +21,7 @@ from polydom.indexer.building.features.fit_terms import (
     standardised,
 )
 from polydom.indexer.building.features.term_table import choose_vocabulary, score, weigh
-from tests.support.learned import table_of
+from tests.support.indexes.learned import table_of
 from tests.support.oracles import terms as oracle
 
 NAME = "learned_words"

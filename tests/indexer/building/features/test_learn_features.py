@@ -26,10 +26,10 @@ from polydom.indexer.building.features.learn_features import (
 from polydom.indexer.building.project import Project
 from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import Silence
-from tests.support import projects
-from tests.support.learned import table_of
-from tests.support.progresses import Stages
-from tests.support.staged_build import StagedBuild
+from tests.support.builds import projects
+from tests.support.builds.progresses import Stages
+from tests.support.builds.staged_build import StagedBuild
+from tests.support.indexes.learned import table_of
 
 NAMES = ["learned_words", "learned_ngrams"]
 RECIPES = [recipes_by_name()[name] for name in NAMES]

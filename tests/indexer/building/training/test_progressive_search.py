@@ -14,7 +14,7 @@ from polydom.indexer.building.training.progressive_search import (
 )
 from polydom.indexer.progress import Silence
 from polydom.indexer.set_search.feature_order import prefixes
-from tests.support.known_sets import KnownSets
+from tests.support.builds.known_sets import KnownSets
 from tests.support.oracles import set_search as oracle
 
 M = 5

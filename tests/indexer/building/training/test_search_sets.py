@@ -17,7 +17,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.progress import Silence
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.indexer.set_search.greedy import search_greedy
-from tests.support.known_sets import KnownSets
+from tests.support.builds.known_sets import KnownSets
 
 M = 4
 COSTS = [1.0, 2.0, 4.0, 8.0]

@@ -12,7 +12,7 @@ from polydom.features.threads import one_thread
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.training.train_sets import weighing
 from polydom.models.selection.learners import make_learner
-from tests.support.staged_build import StagedBuild
+from tests.support.builds.staged_build import StagedBuild
 
 
 def builder(folder: Path, learner: Any, **data: Any) -> StagedBuild:

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer.index.file import pdx_file
 from polydom.indexer.index.file.pdx_file import FORMAT_VERSION, read_file, write_file
-from tests.support.hostile_files import sealed
+from tests.support.edited_files.hostile_files import sealed
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {
     "ones": np.ones(5),

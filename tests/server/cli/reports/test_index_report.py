@@ -16,7 +16,7 @@ from polydom.server.cli.reports.index_report import (
     show_schedules,
     show_text,
 )
-from tests.support import numbers, served
+from tests.support.indexes import numbers, served
 
 SEARCH = {
     **{"method": "progressive", "alpha": 1.05, "tolerance": 0.0},

@@ -1,0 +1,1 @@
+"""Small projects, and stages of builds and executors whose results are known."""

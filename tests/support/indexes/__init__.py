@@ -1,0 +1,1 @@
+"""Small indexes that tests serve, and the features that they need."""

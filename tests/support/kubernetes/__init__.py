@@ -1,0 +1,1 @@
+"""Manifests, and programs that use the clients of KServe."""

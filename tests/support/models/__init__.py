@@ -1,0 +1,1 @@
+"""Fitted learners, drawn ensembles, and arms of races."""

@@ -1,0 +1,1 @@
+"""Commands and servers in processes of their own, and requests to them."""
