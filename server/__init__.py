@@ -1,8 +1,4 @@
-"""The server, which answers inside a time budget over HTTP and gRPC.
-
-Each public name is imported at its first use. So commands that do not serve start
-without loading the HTTP framework.
-"""
+"""The server, which answers requests over HTTP and gRPC within a time budget."""
 
 from typing import TYPE_CHECKING
 
@@ -17,6 +13,8 @@ if TYPE_CHECKING:
     from .offline_scoring.scorer import Scorer as Scorer
     from .settings import Settings as Settings
 
+# A name's module is imported when the name is first used, so that commands that do not
+# serve start without the HTTP framework.
 __all__, __getattr__, __dir__ = offer(
     __name__,
     {

@@ -14,7 +14,7 @@ UNFINISHED = 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that `argv` names; None means the arguments of this process.
+    """Run the command line `argv`, by default the arguments of this process.
 
     Return the exit code: 0 for success, 1 for a known error, 2 for wrong usage, and 3
     if another machine has to continue a build.
@@ -25,12 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as done:  # typer ends every command with SystemExit
         return int(done.code or 0)
     except (PolydomError, OSError) as error:
-        print(f"polydom: {_told(error)}", file=sys.stderr)
+        print(f"polydom: {_message_of(error)}", file=sys.stderr)
         return UNFINISHED if isinstance(error, Unfinished) else 1
     return 0
 
 
-def _told(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     """Return an error's message; for an OSError, the file and the system's reason."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename2 or error.filename}: {error.strerror}"
@@ -38,7 +38,7 @@ def _told(error: Exception) -> str:
 
 
 def run() -> None:
-    """Run the command in this process's arguments, and exit with the command's code."""
+    """Run this process's command line, and exit with the code that `main` returns."""
     collect_seldom()
     COMPILING.tell = CompilingNotice()
     code = main()

@@ -73,29 +73,30 @@ def create_app(
     Parameters
     ----------
     index_path
-        A `.pdx` file with a package; several files, named by their stems; or files by
-        model name. The first answers requests that name no model.
+        A `.pdx` file with a package; several files, whose stems name the models; or a
+        mapping from model names to files. The first model answers requests that name
+        no model.
     features
-        Python files with the operator's own features; an index names no files.
+        Python files that define the operator's own features.
     settings
-        The operator's limits.
+        Budgets, limits and switches; by default, those of `Settings()`.
     access
         The tokens that requests need; none by default.
     grpc_at
         Address for gRPC, which needs `polydom[grpc]`; None for HTTP alone.
     page
-        True to serve a page at `/` that shows the quality that budgets buy.
+        True to serve a page at `/` with charts of the index.
 
     Raises
     ------
     BadInput, BadIndexFile, BadFeature
-        Raised by `Repository`.
+        An argument, an index file or a feature file cannot be used, or gRPC is not
+        installed.
 
     Notes
     -----
-    The application may be mounted in another application. That application must then
-    run the lifespan of this application, because Starlette does not. Otherwise every
-    request is answered with 503.
+    If this application is mounted in another, the other application must run its
+    lifespan, because Starlette does not. Otherwise, requests are answered with 503.
 
     Examples
     --------
@@ -160,10 +161,10 @@ def describe_routes() -> dict[str, Any]:
 
 
 class LastResort:
-    """ASGI middleware that answers, logs and counts unexpected errors of `app`.
+    """ASGI middleware that answers a request if `app` raises an unexpected error.
 
-    If the answer has already begun, the error is counted and raised again. The server
-    then logs the error and closes the connection.
+    The error is logged and counted. If the response has already begun, the error is
+    counted and raised again; uvicorn then logs it and closes the connection.
     """
 
     def __init__(self, app: ASGIApp, repository: Repository) -> None:
@@ -171,7 +172,7 @@ class LastResort:
         self._repository = repository
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run `app` on one request; answer with an error if it raises an exception."""
+        """Run `app` on one request; if `app` raises, send an error response."""
         begun = False
 
         async def watched(message: Message) -> None:
@@ -197,7 +198,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
-    """Answer a request that matches no route; suggest a similar path or method."""
+    """Answer a request that matches no route; redirect, or suggest a similar path."""
     assert isinstance(error, HTTPException)
     status, said, headers = error.status_code, error.detail, dict(error.headers or {})
     code = said.lower().replace(" ", "_")
@@ -252,7 +253,7 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
 
 
 def _state(app: FastAPI) -> dict[str, Any]:
-    """Return the state of all connections: admission, and handlers that bypass ASGI."""
+    """Return the objects that all connections share, such as the admission control."""
     repository: Repository = app.state.repository
     errors = repository.no_model.errors
     call_soon = asyncio.get_running_loop().call_soon

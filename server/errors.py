@@ -23,7 +23,7 @@ class Unauthorized(PolydomError):
 
 
 class UnsupportedEncoding(PolydomError):
-    """A request's body has a compression that the server cannot read."""
+    """A request's body is compressed in a way that the server cannot read."""
 
     code = "unsupported_encoding"
 
@@ -84,7 +84,7 @@ class UnknownSample(PolydomError):
 
 
 class NotAllowed(PolydomError):
-    """The operator does not allow this action to anyone, or not to this caller."""
+    """The operator forbids this action, to everybody or to this caller."""
 
     code = "not_allowed"
 
@@ -98,7 +98,8 @@ class ReloadFailed(PolydomError):
 class TooLittleLeft(NothingFits):
     """The rest of a request's budget pays for no answer that the request accepts.
 
-    `left`, `amount` and `cheapest` are in the index's `unit`.
+    `left` is that rest, `amount` the whole budget, and `cheapest` the cost of the
+    cheapest such answer, all in the index's `unit`.
     """
 
     def __init__(
@@ -113,12 +114,12 @@ class TooLittleLeft(NothingFits):
 
 
 def in_unit(amount: float, unit: str) -> str:
-    """Return an amount as text: a time if `unit` is "s", else with its currency."""
+    """Return an amount as text: a time if `unit` is "s", else a number and `unit`."""
     return show_us(amount * 1e6) if unit == "s" else f"{amount:g} {unit}"
 
 
 class Status(NamedTuple):
-    """An HTTP and a gRPC status, and the errors that they report."""
+    """An HTTP status, the equivalent gRPC status, and the errors that they report."""
 
     number: int  # HTTP's status code
     grpc: str  # Name of the gRPC status; empty for errors that occur only over HTTP

@@ -21,31 +21,32 @@ DRAIN_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Budgets, limits and switches of a server; flags of `polydom serve` set the same.
+    """Budgets, limits and switches of a server; `polydom serve` has a flag for each.
 
     Attributes
     ----------
     budget_s
         Seconds that a request without a budget gets.
     max_budget_s
-        Seconds that a request gets at most, whatever budget it names.
+        Seconds of the largest budget. A larger budget is reduced to this.
     body_limit
         Bytes of the largest body that is read.
     intake_limit
-        Bytes of all bodies that are held at the same time.
+        Bytes of all bodies that are in memory at the same time.
     image_limit
-        Bytes of the largest image, decoded.
+        Bytes of the largest image after decoding.
     queue_limit
-        Number of requests that may wait for the computing thread; more get 429.
+        Number of requests that may wait for the computing thread; others get 429.
     correct
-        True to correct predicted times by measured times while serving.
+        True to correct predicted times by the times measured while serving.
     rescale
-        True to convert the index's costs to this machine's while warming up.
+        True to convert the index's costs to this machine's costs during the warm-up.
     audit
-        Share of early exits whose plans are also computed whole, in [0, 1], to compare.
+        Share of early exits, in [0, 1], after which the whole plan is computed, too, to
+        compare the answers.
     samples
-        Callers that may see single training items: "nobody", "here" for callers that
-        address the server by a name that only this machine has, or "everybody".
+        Callers that may see single training items: "nobody", "everybody", or "here" for
+        callers that address the server as this machine, such as `localhost`.
     """
 
     budget_s: float = 0.05
@@ -70,7 +71,7 @@ class Settings:
 
 
 class GrpcAt(NamedTuple):
-    """Address for gRPC, with TLS if there are a certificate and a key."""
+    """Address of the gRPC server, and the PEM files of its certificate and key."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""Watching of index files, to notice when a file is replaced."""
+"""Notices when an index file is replaced, by polling."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,12 +9,12 @@ _Stamp = tuple[int, int, int]
 
 
 class Watch:
-    """Reports files that changed, by comparing their state at successive polls.
+    """Reports which files have changed since the last report.
 
-    A change is reported after a file's inode, size or time of change differs from the
-    last report and was the same at two polls. So a file that is still being written is
-    not reported. A missing file is only reported after it exists again. The state at
-    the creation of the object counts as the first report.
+    The first comparison is with the files at the creation of this object. A changed
+    file is reported when its inode, size and time of change are the same at two polls
+    in a row, so a file that is still being written is not reported. A missing file is
+    reported after it exists again.
     """
 
     def __init__(self, paths: Mapping[str, Path]) -> None:
@@ -23,7 +23,7 @@ class Watch:
         self._seen = dict(self._reported)
 
     def poll(self) -> list[str]:
-        """Return the names of files that changed; each change is returned once."""
+        """Look at every file once; return the names of the files that changed."""
         changed = []
         for name, path in self._paths.items():
             stamp = _stamp(path)
@@ -35,6 +35,7 @@ class Watch:
 
 
 def _stamp(path: Path) -> _Stamp | None:
+    # a file that is being replaced may be missing for a moment
     try:
         facts = path.stat()
     except OSError:

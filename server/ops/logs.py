@@ -41,8 +41,8 @@ class JsonLogFormatter(logging.Formatter):
 def set_up_logs(log_format: str) -> None:
     """Set up logging to standard error, in place of any earlier setup.
 
-    The text log has warnings, errors and reloads. The JSON log also has the start and
-    the stop of the server. BadInput is raised for any other format.
+    `log_format` is "text" or "json"; others raise BadInput. The text log has warnings,
+    errors and reloads. The JSON log also has the start and the stop of the server.
     """
     if log_format not in get_args(LogFormat):
         raise BadInput(f"--log-format {log_format}: text or json is needed")

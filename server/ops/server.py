@@ -1,4 +1,4 @@
-"""A server process at one address, from its socket to its end by a signal."""
+"""Runs one server process: opens its socket, and serves until a signal ends it."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ class ServeOptions:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address; port 0 means any free port."""
+    """Return a socket that listens at an address (port 0: any), or raise BadInput."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -55,7 +55,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return `port`, or a free port for 0; raise BadInput if the port is in use."""
+    """Return `port`, or a free port if it is 0; raise BadInput if it is in use."""
     with listen(host, port) as probe:
         found: int = probe.getsockname()[1]
         return found
@@ -64,17 +64,18 @@ def free_port(host: str, port: int) -> int:
 def run(
     app: FastAPI, listener: socket.socket, options: ServeOptions = ServeOptions()
 ) -> None:
-    """Serve until SIGTERM, SIGINT or SIGQUIT; finish open requests, then return."""
+    """Serve `app` until SIGTERM, SIGINT or SIGQUIT; then finish open requests."""
     survive_strays()
     ReloadingServer(app, options).run_at(listener)
 
 
 class ReloadingServer(uvicorn.Server):
-    """Uvicorn's server, extended: it reloads on SIGHUP and when a file is replaced.
+    """Uvicorn's server, which also reloads on SIGHUP and when a file is replaced.
 
     BadInput is raised for a certificate or key that cannot be used. Each function in
-    `beside` returns a context that is open while the server serves. `when_started` is
-    called when the server accepts connections and handles signals.
+    `beside` gets the server and returns a context manager, which is open while the
+    server serves. `when_started` is called when the server accepts connections and
+    handles signals.
     """
 
     def __init__(self, app: FastAPI, options: ServeOptions) -> None:
@@ -112,7 +113,7 @@ class ReloadingServer(uvicorn.Server):
         self._stopping = False
 
     def run_at(self, listener: socket.socket) -> None:
-        """Serve until a signal stops the server."""
+        """Serve connections to `listener` until a signal stops the server."""
         # after its graceful stop, uvicorn raises the signal again
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         with contextlib.suppress(KeyboardInterrupt):
@@ -120,14 +121,14 @@ class ReloadingServer(uvicorn.Server):
         signal.signal(signal.SIGTERM, before)
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve, with signal handlers, watched files and the contexts of `beside`."""
+        """Serve; meanwhile handle signals, watch files and keep `beside` open."""
         async with contextlib.AsyncExitStack() as stack:
             loop = self._loop = asyncio.get_running_loop()
             if hasattr(signal, "SIGHUP"):  # missing on Windows
-                told = asyncio.Event()
-                loop.add_signal_handler(signal.SIGHUP, told.set)
+                requested = asyncio.Event()
+                loop.add_signal_handler(signal.SIGHUP, requested.set)
                 stack.callback(loop.remove_signal_handler, signal.SIGHUP)
-                reloading = asyncio.create_task(self._reload_when_told(told))
+                reloading = asyncio.create_task(self._reload_on_request(requested))
                 stack.callback(reloading.cancel)
             if hasattr(signal, "SIGQUIT"):  # uvicorn only knows SIGTERM
                 stop = partial(self.handle_exit, signal.SIGTERM, None)
@@ -148,9 +149,9 @@ class ReloadingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections and to handle signals.
 
-        In each turn, the event loop accepts one connection from each listed socket. If
-        turns were long, connections would wait in the kernel. So each socket is listed
-        several times.
+        In each turn, the event loop accepts only one connection from each socket. So
+        uvicorn gets several copies of each socket; otherwise, connections would wait in
+        the kernel.
         """
         for given in sockets or ():
             # copies share this mode, and accepting must not block
@@ -162,7 +163,7 @@ class ReloadingServer(uvicorn.Server):
         self.when_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop all listeners at the same time, and finish open requests."""
+        """Stop HTTP and gRPC at the same time, and finish open requests."""
         for stop in self._when_stopping:
             stop()
         await super().shutdown(sockets)
@@ -184,17 +185,16 @@ class ReloadingServer(uvicorn.Server):
     async def reload(self, names: Iterable[str | None]) -> None:
         """Load the files of the named models again; None means all models.
 
-        The repository logs and counts errors.
+        If a file cannot be served, nothing is raised: the repository logs the error.
         """
         for name in names:
             with contextlib.suppress(ReloadFailed):
                 await self.repository.reload(name)
 
-    async def _reload_when_told(self, told: asyncio.Event) -> None:
-        """Reload all files at each event; events during a reload cause one more."""
+    async def _reload_on_request(self, requested: asyncio.Event) -> None:
         while True:
-            await told.wait()
-            told.clear()
+            await requested.wait()
+            requested.clear()  # a request during the reload causes another one
             await self.reload([None])
 
     async def _reload_replaced(self, watch: Watch) -> None:

@@ -1,4 +1,4 @@
-"""Signals that are collected until the process asks for them, and ignored signals."""
+"""Collects signals for a process to handle later, and ignores needless signals."""
 
 import contextlib
 import re
@@ -14,9 +14,9 @@ _STRAYS = re.compile("SIG(USR[12]|ALRM|VTALRM|PROF|IO|POLL|PWR|STKFLT|RTM(IN|AX)
 
 
 class SignalSocket:
-    """A context that collects signals while it is open, each signal number once.
+    """A context manager that collects the signals named `names` while it is open.
 
-    A handler only records its signal's number, so signals do not interrupt work.
+    Its handlers only record the numbers of signals, so signals do not interrupt work.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -24,7 +24,6 @@ class SignalSocket:
         self._heard = set[int]()
 
     def __enter__(self) -> "SignalSocket":
-        """Install the handlers."""
         self._told, self._wake = socket.socketpair()
         self._wake.setblocking(False)
         self._before = {n: signal.signal(n, self._hear) for n in self._signals}
@@ -32,7 +31,6 @@ class SignalSocket:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Restore the previous handlers."""
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -40,7 +38,7 @@ class SignalSocket:
         self._wake.close()
 
     def wait(self, seconds: float) -> set[int]:
-        """Wait up to `seconds` for a signal; return the numbers that were collected."""
+        """Return all signals since the last call; wait up to `seconds` for one."""
         if select.select([self._told], [], [], seconds)[0]:
             self._told.recv(4096)
         heard, self._heard = self._heard, set()
@@ -49,9 +47,9 @@ class SignalSocket:
     def run_interruptible(
         self, names: Iterable[str], work: Callable[[], object]
     ) -> None:
-        """Call `work`; the first of the named signals aborts it, and is collected.
+        """Call `work`, and abort it at the first signal with one of the `names`.
 
-        Later signals are collected, but interrupt nothing.
+        All signals are collected, but later signals interrupt nothing.
         """
         stops, working = signals_of(names), [True]
 
@@ -59,9 +57,9 @@ class SignalSocket:
             self._hear(number, frame)
             if working:
                 working.clear()
-                raise _GiveUp
+                raise _Interrupted
 
-        with contextlib.suppress(_GiveUp):
+        with contextlib.suppress(_Interrupted):
             try:
                 for number in stops:
                     signal.signal(number, interrupt)
@@ -72,7 +70,7 @@ class SignalSocket:
             signal.signal(number, self._hear)
 
     def leave_to_parent(self) -> None:
-        """Stop handling signals; for a process forked while this context was open."""
+        """Stop collecting signals. A forked child process calls this."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
@@ -80,15 +78,15 @@ class SignalSocket:
         self._heard.add(number)
 
 
-class _GiveUp(BaseException):
-    """An exception that aborts the work interrupted by a signal."""
+class _Interrupted(BaseException):
+    """Raised by the handler of a signal, to abort the work of `run_interruptible`."""
 
 
 def survive_strays() -> None:
-    """Install handlers that do nothing for signals that would end the process.
+    """Ignore signals that by default end a process without need, such as SIGUSR1.
 
-    Handlers that are already set remain. A program that this process starts has the
-    default action again, because handlers, unlike SIG_IGN, are not inherited.
+    Handlers that are already set remain. The signals get handlers that do nothing, not
+    SIG_IGN, because programs that this process starts would inherit SIG_IGN.
     """
     named = {number for number in signal.Signals if _STRAYS.fullmatch(number.name)}
     if hasattr(signal, "SIGRTMIN"):  # the signals between these two have no names

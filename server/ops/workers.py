@@ -1,7 +1,7 @@
 """Several worker processes at one socket, and the parent that replaces them.
 
-The parent imports, loads and runs all code before it forks the workers. So they share
-its memory pages, and a worker needs memory only for pages that it writes to.
+The parent loads all indexes, and runs all features and models once, before it forks the
+workers. So the workers share its memory, and need their own only for what they change.
 """
 
 import asyncio
@@ -45,9 +45,10 @@ log = logging.getLogger("polydom")
 def run_workers(
     app: FastAPI, listener: socket.socket, options: ServeOptions, count: int
 ) -> None:
-    """Serve with `count` processes until a signal stops all; SIGHUP reloads all files.
+    """Serve with `count` worker processes until a signal stops them.
 
-    If `count` is 1, there is no parent, so nothing replaces the process if it dies.
+    SIGHUP reloads all files. If `count` is 1, this process itself serves, and nothing
+    replaces it if it dies.
     """
     if count == 1:
         run(app, listener, options)
@@ -62,9 +63,9 @@ def run_workers(
 class Workers:
     """Forks workers, passes signals on to them, and replaces workers that end.
 
-    Before a reload, a separate process, the *trial*, opens the files and runs all code.
-    If the trial dies or hangs, no other process opens the files. Only this parent
-    watches the files.
+    Before a reload, a separate process, the *trial*, opens the files and runs all
+    features and models. If the trial dies or hangs, no other process opens the files.
+    Only this parent checks whether a file was replaced.
     """
 
     def __init__(
@@ -154,7 +155,7 @@ class Workers:
             os.kill(self._trial[0], signal.SIGKILL)
 
     def _handle_trial(self, status: int) -> None:
-        """If the trial succeeded, make all workers load the files."""
+        """Make all processes load the files, or log an error if the trial failed."""
         code = os.waitstatus_to_exitcode(status)
         if self._stopping_s is not None:
             return
@@ -174,13 +175,13 @@ class Workers:
             self._signal_workers(getattr(signal, _TRIAL_FAILED))
 
     def _load(self) -> None:
-        """Load the files in this process, too, because it forks later workers."""
+        """Load the files in this process, too, for workers that it forks later."""
         self._server.repository.reopen()
         gc.collect()
         gc.freeze()
 
     def _reap(self) -> None:
-        """Remove ended workers from the list, and handle the end of a trial."""
+        """Forget workers that have ended, and handle the end of a trial."""
         while self._numbers or self._trial is not None:
             process, status = os.waitpid(-1, os.WNOHANG)
             if not process:
@@ -204,10 +205,10 @@ class Workers:
                 process = self._fork(f"worker {number}", become)
                 self._numbers[process] = number
 
-    def _fork(self, what: str, become: Callable[[], object]) -> int:
-        """Fork a process that calls `become`; return its id.
+    def _fork(self, name: str, become: Callable[[], object]) -> int:
+        """Fork a process that calls `become`; return its id. The log shows `name`.
 
-        Signals to the new process are held back until it calls `_hear_signals`.
+        Signals to the new process are held back until it calls `_unblock_signals`.
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, _blocked())
         process = os.fork()
@@ -222,12 +223,12 @@ class Workers:
             become()
             code = 0
         except BaseException:
-            log.exception("%s failed", what)
+            log.exception("%s failed", name)
         finally:
             os._exit(code)
 
     def _become_trial(self) -> None:
-        """Open every file and run all code; ignore errors, as workers report them."""
+        """Open all files and run all code. Errors are ignored: workers report them."""
         # if memory runs out, the kernel should kill the trial, not the parent
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
@@ -238,11 +239,11 @@ class Workers:
             self._server.repository.run_once()
 
     def _become_worker(self, number: int) -> None:
-        _stop_as_others_do()
+        _restore_default_handlers()
         self._share_metrics(number)
         self._have_others_follow_reloads(os.getppid())
-        self._server.beside += [self._while_parent_lives, _hear_of_trials]
-        self._server.when_started = _hear_signals
+        self._server.beside += [self._while_parent_lives, _count_failed_trials]
+        self._server.when_started = _unblock_signals
         self._server.run_at(self._listener)
 
     def _share_metrics(self, number: int) -> None:
@@ -262,7 +263,7 @@ class Workers:
 
     @contextlib.asynccontextmanager
     async def _while_parent_lives(self, server: ReloadingServer) -> AsyncIterator[None]:
-        """Stop this worker if its parent dies, as no other process would stop it."""
+        """Stop this worker if its parent dies while the context is open."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -276,26 +277,25 @@ class Workers:
 
 
 @contextlib.asynccontextmanager
-async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
-    """Count a failed reload each time the parent signals that a trial failed."""
+async def _count_failed_trials(server: ReloadingServer) -> AsyncIterator[None]:
+    """Count a failed reload whenever the parent signals that a trial failed."""
     loop, number = asyncio.get_running_loop(), getattr(signal, _TRIAL_FAILED)
     loop.add_signal_handler(number, server.repository.count_failed)
     yield
     loop.remove_signal_handler(number)
 
 
-def _stop_as_others_do() -> None:
-    """Restore default handlers, so that signals end a worker before it serves."""
+def _restore_default_handlers() -> None:
+    """Let signals end a worker that does not serve yet."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in signals_of(STOPS) - {signal.SIGINT}:
         signal.signal(number, signal.SIG_DFL)
 
 
 def _blocked() -> set[signal.Signals]:
-    """Return the signals that are held back from a forked process at first."""
+    """Return the signals that a forked process gets only after `_unblock_signals`."""
     return signals_of((*_TOLD, _TRIAL_FAILED))
 
 
-def _hear_signals() -> None:
-    """Deliver the signals that were held back since the fork, and all later signals."""
+def _unblock_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _blocked())

@@ -32,8 +32,8 @@ _IMPORT = re.compile(r'^import\s[^;]*?from "\./([\w/.]+)";\n', re.MULTILINE)
 class Assets:
     """The web pages, and the scripts and styles that they load.
 
-    The path of scripts and styles contains a hash of their content, so that a browser
-    may cache them without a time limit.
+    `files` are the scripts and styles by name. Their path, `folder`, contains a hash of
+    all their bytes, so that browsers may cache them without a time limit.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Assets:
         self.folder = f"page/{digest.hexdigest()[:16]}"
 
     def page(self, name: str) -> bytes:
-        """Return a page such as `index.html`, with the paths of its other files."""
+        """Return a page such as `index.html`, with the path of its scripts."""
         return fill(name, assets=self.folder).encode()
 
 
@@ -55,7 +55,7 @@ def _read_files() -> Iterator[tuple[str, bytes]]:
 
 
 def fill(name: str, **contents: str) -> str:
-    """Return the page `name`, with its sections and `contents` in its placeholders."""
+    """Return the HTML file `name`; replace `{key}` by `contents[key]` or a section."""
     known = contents | {
         one: (STATIC / f"{one}.html").read_text("utf-8") for one in SECTIONS
     }
@@ -63,10 +63,10 @@ def fill(name: str, **contents: str) -> str:
 
 
 def join_modules(name: str) -> str:
-    """Return one script that contains a module and all modules that it imports.
+    """Return one script with the JavaScript module `name` and all that it imports.
 
     Every import must be a statement `import ... from "./other.js";` at the beginning of
-    a line, without new names. No two modules may define the same name.
+    a line, without `as`. No two modules may define the same name.
     """
     joined: dict[str, str] = {}
 

@@ -32,10 +32,10 @@ def _is_own(path: Path) -> bool:
 
 
 def write_report(path: Path, name: str, title: str, facts: Any) -> None:
-    """Write a report to a file, which appears only when it is complete.
+    """Write an HTML report to a file, which appears only when it is complete.
 
-    `name` is the name of the report's body and script: `index_report` or
-    `evaluation_report`. Names of files in `title` must be in the form of `readable`.
+    `name` is the kind of report: "index_report" or "evaluation_report". `facts` is the
+    data that the report shows. File names in `title` must come from `readable`.
     """
     text = make_report(name, title, facts)
     with replace_when_done(path) as file:
@@ -43,9 +43,10 @@ def write_report(path: Path, name: str, title: str, facts: Any) -> None:
 
 
 def make_report(name: str, title: str, facts: Any) -> str:
-    """Return a report as HTML; the parameters are the same as for `write_report`."""
+    """Return a report as HTML; the parameters are those of `write_report`."""
     style = "\n".join(_read(one) for one in STYLES)
     charts, script = _read(CHARTS), join_modules(f"{name}.js")
+    # a "</script>" in the data would end the script
     data = msgspec.json.encode(facts).decode().replace("<", "\\u003c")
     policy = (
         f"default-src 'none'; script-src {_hash(charts)} {_hash(script)}; "

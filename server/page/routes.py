@@ -23,7 +23,7 @@ _KEEP = (b"cache-control", b"public, max-age=31536000, immutable")
 
 
 def page_routes(*, with_page: bool) -> list[Route]:
-    """Return the routes of `/docs` and, if `with_page`, of `/`."""
+    """Return the routes of `/docs`, of its files and, if `with_page`, of `/`."""
     assets = Assets()
     pages = {DOCS: "docs.html"} | ({PAGE: "index.html"} if with_page else {})
     return [
@@ -44,7 +44,7 @@ def _route(path: str, name: str, content: bytes, caching: Header) -> Route:
 
     @cache
     def packed() -> bytes:
-        return gzip.compress(content, mtime=0)
+        return gzip.compress(content, mtime=0)  # equal bytes from every worker
 
     async def give(request: Request) -> Reply:
         if "gzip" in request.headers.get("accept-encoding", ""):

@@ -37,7 +37,7 @@ LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
 
 
 class Admission:
-    """Decides for each request whether the request may begin.
+    """Decides for each request whether it begins now, waits, or is refused.
 
     Only the event loop may use this object. `budget_s` is the usual time budget of a
     request. `call_soon` is the event loop's method that schedules a function for the
@@ -68,17 +68,17 @@ class Admission:
         self._behind: deque[Callable[[], None]] = deque()
 
     def accept(self) -> float:
-        """Count an accepted connection; return an estimate of its wait in seconds."""
+        """Count an accepted connection; return about how many seconds it waited."""
         if not self._accepted:
             self._call_soon(self._when_accepted)
         self._accepted += 1
         return self._unseen_s
 
     def enter(self, read_s: float, waited_s: float = 0.0) -> bool:
-        """Return True if a request may begin now; then it must begin.
+        """Return True if a request may begin now; the caller must then begin it.
 
-        `read_s` is the time when the request was read, `waited_s` how many seconds its
-        connection waited to be accepted.
+        `read_s` is the time when the request was read. Its connection waited `waited_s`
+        seconds to be accepted.
         """
         # if other requests wait, the turn's quota is used up
         if self._left <= 0 or waited_s > self._longest_wait_s:
@@ -92,21 +92,21 @@ class Admission:
         return True
 
     def enter_behind(self, now_s: float) -> bool:
-        """Return True if a pipelined request may begin now; then it must begin.
+        """Return True if a pipelined request may begin now; the caller must then do so.
 
-        A pipelined request follows another request on the same connection. Such
-        requests get only half of a turn, so that callers who send many at a time leave
-        time for callers who send one.
+        A pipelined request follows another request on its connection. All pipelined
+        requests together get half of a turn, so that callers who send many requests at
+        a time do not delay callers who send one.
         """
         if self._behind or 2 * self._left <= self._quota:
             return False
         return self.enter(now_s)
 
     def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
-        """Queue a request and return True, or return False if its turn comes too late.
+        """Queue a request and return True; return False if it would wait too long.
 
-        `begin` is called when the request may begin. `waited_s` is how many seconds its
-        connection waited to be accepted.
+        `begin` is called when the request may begin. The request's connection waited
+        `waited_s` seconds to be accepted.
         """
         if waited_s + len(self._held) * self.pace_s > self._longest_wait_s:
             return False
@@ -114,7 +114,7 @@ class Admission:
         return True
 
     def hold_behind(self, begin: Callable[[], None]) -> bool:
-        """Queue a pipelined request like `hold`; return False if that is too late."""
+        """Queue a pipelined request as `hold` does; return False if it is too late."""
         if 2 * len(self._behind) * self.pace_s > self._longest_wait_s:
             return False
         self._behind.append(begin)
@@ -122,14 +122,14 @@ class Admission:
         return True
 
     def refused(self, read_s: float) -> None:
-        """Note that refusing a request took the time from `read_s` until now.
+        """Exclude the time from `read_s` until now from the measured cost of requests.
 
-        This time does not count as the cost of other requests.
+        Call this after refusing a request that was read at `read_s`.
         """
         self._refusing_s += self._now() - read_s
 
     async def wait(self) -> None:
-        """Wait until a gRPC request may begin; raise Overloaded if that is too late."""
+        """Wait until a gRPC request may begin; raise Overloaded for too long a wait."""
         if self.enter(self._now()):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -166,10 +166,10 @@ class Admission:
         if self._accepted >= ACCEPTED:
             self._left = min(self._left, CROWDED)
             self._end_soon()
-        self._learn_to_take()
+        self._estimate_wait()
         self._accepted = 0
 
-    def _learn_to_take(self) -> None:
+    def _estimate_wait(self) -> None:
         """Estimate how long connections wait in the kernel before they are accepted."""
         now_s, waiting = self._now(), self.unseen()
         if self._unseen_s:  # some connections waited at the previous call
@@ -179,10 +179,7 @@ class Admission:
         self._unseen_s, self._taken_s = waiting * self._take_s, now_s
 
     def _when_read(self) -> None:
-        """End the reading phase of the turn.
-
-        Requests read later belong to the next turn.
-        """
+        """End the turn's reading phase; requests read later belong to the next turn."""
         if self._begun <= LEAST and not self._held and not self._behind:
             self._begun, self._left, self._ending = 0, self._quota, False
         else:
@@ -190,7 +187,7 @@ class Admission:
             self._call_soon(self._when_done)
 
     def _when_done(self) -> None:
-        """Update the estimates after a turn of the loop; begin waiting requests."""
+        """End a turn: update the estimates, and begin requests that wait."""
         now_s = self._now()
         if self._begun > LEAST or self._held:
             self._learn(now_s)
@@ -208,7 +205,7 @@ class Admission:
         waiting.popleft()()
 
     def _learn(self, now_s: float) -> None:
-        """Update the estimates with the turn that has just ended."""
+        """Update the estimates with the turn that ended at `now_s`."""
         took_s, count = now_s - self._began_s, max(self._begun, 1)
         self._set_estimates(
             self._follow(self.cost_s, (took_s - self._refusing_s) / count, count),
@@ -223,9 +220,10 @@ class Admission:
         self._quota = max(LEAST, int(self._turn_s / cost_s))
 
     def _follow(self, before_s: float, latest_s: float, count: int) -> float:
-        """Return the new estimate: `before_s` moved towards `latest_s`.
+        """Return the estimate `before_s` moved towards the measured `latest_s`.
 
-        The change is bounded, because a single turn may stall.
+        The change is bounded, because a single turn may stall. `count` is the number of
+        requests in the measured turn.
         """
         if not self._knows:
             most = FIRST_MOST if count >= LEAST else MOST
@@ -235,7 +233,7 @@ class Admission:
 
 
 class HeldBytes:
-    """The total number of bytes that all requests in progress keep in memory.
+    """Counts the bytes that requests in progress keep in memory, up to a limit.
 
     Only the event loop may use this object.
     """
@@ -245,12 +243,12 @@ class HeldBytes:
         self.held = 0
 
     def body(self) -> "HeldBody":
-        """Return a context manager that counts one request's bytes while it is open."""
+        """Return a context manager that counts the bytes of one request."""
         return HeldBody(self)
 
 
 class HeldBody:
-    """The number of bytes that one request keeps in memory."""
+    """A context manager that counts the bytes one request keeps in memory."""
 
     __slots__ = ("_held_bytes", "_size")
 
@@ -259,7 +257,6 @@ class HeldBody:
         self._size = 0
 
     def __enter__(self) -> "HeldBody":
-        """Return this object; its count is zero."""
         return self
 
     def __exit__(
@@ -268,14 +265,13 @@ class HeldBody:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Subtract this request's bytes from the total."""
         self._held_bytes.held -= self._size
         self._size = 0
 
     def hold(self, size: int) -> None:
-        """Set how many bytes this request keeps in memory.
+        """Set the number of bytes that this request keeps in memory to `size`.
 
-        Raises Overloaded if the total of all requests exceeds the limit.
+        Raises Overloaded if the total of all requests would exceed the limit.
         """
         held_bytes, more = self._held_bytes, size - self._size
         if more > 0 and held_bytes.held + more > held_bytes.limit:
@@ -288,7 +284,7 @@ class HeldBody:
 
 
 def waiting_at(listeners: Iterable[socket.socket]) -> int:
-    """Return how many connections wait to be accepted; 0 if the system cannot tell."""
+    """Return how many connections wait to be accepted; 0 if that is not known."""
     if not hasattr(socket, "TCP_INFO"):  # only Linux has it
         return 0
     infos = (s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32) for s in listeners)

@@ -48,7 +48,8 @@ def describe_index(
 ) -> IndexFacts:
     """Return the facts about an index that `GET /v1/index` shows.
 
-    Training items and the words of columns are included only if `shows_items` is True.
+    `drift` is the ratio of measured to predicted times. If `shows_items` is False,
+    words of columns are left out, and the number of sample items is 0.
     """
     package = package_of(index)
     qualities = index.qualities.tolist()
@@ -102,7 +103,7 @@ def quantile_of(package: Package) -> float:
 def _columns(
     feature: StoredFeature, shows_items: bool
 ) -> list[ColumnFacts] | UnsetType:
-    """Return the columns that a feature reads; UNSET if it reads no columns."""
+    """Return the record's columns that a feature reads; UNSET if it reads none."""
     stored = feature.columns
     if stored is None:
         return [ColumnFacts(name, "text") for name in feature.reads or ()] or UNSET
@@ -118,9 +119,9 @@ def _columns(
 
 
 def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
-    """Return the schedules of models that may stop early, by the row of the plan.
+    """Return the schedules of models that may stop early, by row of the index.
 
-    If the index counts time, each schedule has the times on the serving machine.
+    If the index counts time, a schedule has the model's times on the serving machine.
     """
     exits = exits_of(package.meta)
     return {
@@ -147,7 +148,7 @@ def read_exits(
 ) -> ExitFacts | None:
     """Return the guarantee and the savings of early exits; None without early exits.
 
-    `names` are the names of each plan's features, by row.
+    `names` are the names of the features of each row of the index.
     """
     built = exits_of(package.meta)
     if built is None or not built.plans:
@@ -170,7 +171,7 @@ def read_exits(
 
 
 def _read_measured(package: Package) -> MeasuredFacts | None:
-    """Return the machine's load while costs were measured; None if unknown."""
+    """Return the machines that measured the costs, and their load; None if unknown."""
     told = package.meta.get("measured")
     return None if told is None else msgspec.convert(told, MeasuredFacts)
 
@@ -222,7 +223,7 @@ def describe_curves(
 
 
 def _read_curves(package: Package) -> list[BuiltCurve | None]:
-    """Return the built cost curves, first of all features, then of all steps.
+    """Return the stored cost curves: those of all features, then those of all steps.
 
     An entry is None if the index file does not contain the curve.
     """
@@ -233,10 +234,10 @@ def _read_curves(package: Package) -> list[BuiltCurve | None]:
 def _fitted(
     curve: BuiltCurve | None,
 ) -> tuple[list[float] | None, float | None, list[tuple[Size, float]]]:
-    """Return a curve's coefficients, the share of times they cover, and the times.
+    """Return a curve's coefficients, the share of times below the curve, and the times.
 
-    Each measured time is (size, seconds); at most `POINTS` are returned. Returns None,
-    None and no times if nothing was measured.
+    The times are up to `POINTS` measured pairs (size, seconds). If nothing was
+    measured, return None, None and an empty list.
     """
     if curve is None or curve.measured is None:
         return None, None, []

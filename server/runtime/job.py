@@ -1,4 +1,4 @@
-"""Requests that the computing thread answers while asyncio tasks wait."""
+"""Lets the computing thread answer requests while asyncio tasks wait for them."""
 
 import asyncio
 import math
@@ -16,11 +16,11 @@ SOONEST_S = 0.0006
 
 
 class Job:
-    """Computes one request in the computing thread, within the request's budget.
+    """Answers one request in the computing thread, within the request's budget.
 
-    If the budget ends first, the event loop answers with the features that are
-    complete. A request that is already late when its turn comes is put back once,
-    behind the requests that can still be in time.
+    If the budget ends earlier, the event loop answers with the features that are
+    complete. If a request is already late when the thread takes it, the job is put back
+    once, behind requests that can still be in time.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Job:
         self._alarm: asyncio.Handle | None = None
 
     def post(self, due_s: float) -> None:
-        """Put the job into the queue, to be done by `due_s`."""
+        """Put the job into the queue, with the deadline `due_s`."""
         self._queue.waiting += 1
         self._queue.post(due_s, self.compute)
 
@@ -72,23 +72,26 @@ class Job:
         self._loop.call_soon_threadsafe(self._deliver, result)
 
     async def result(self) -> Outcome:
-        """Wait for the outcome and return it, at the latest when the budget ends."""
+        """Return the outcome, at the latest when the budget ends.
+
+        Without a deadline, or if `on_infeasible` is "cheapest", wait until it is known.
+        """
         request = self._request
         if request.on_infeasible == "cheapest" or request.budget.due_s == math.inf:
             return await self._outcome
-        self._wake_when_up()
+        self._rescue_when_due()
         try:
             return await self._outcome
         finally:
             if self._alarm is not None:
                 self._alarm.cancel()
 
-    def _wake_when_up(self) -> None:
-        """Answer when the budget ends. If the timer fires early, set it again."""
+    def _rescue_when_due(self) -> None:
+        """Call `_rescue` when the budget ends; set a timer again if it fires early."""
         left_s = self._request.budget.left(self._planner.now())
         if left_s > 0:
             wait_s = max(left_s, SOONEST_S)
-            self._alarm = self._loop.call_later(wait_s, self._wake_when_up)
+            self._alarm = self._loop.call_later(wait_s, self._rescue_when_due)
         else:
             self._alarm = self._loop.call_soon(self._rescue)
 
@@ -102,7 +105,7 @@ class Job:
             self._outcome.set_exception(result)
 
     def _rescue(self) -> None:
-        """Answer now with the complete features; the thread stops at a checkpoint."""
+        """Answer from the features that are complete, and stop the thread's work."""
         if self._outcome.done():
             return
         execution = self._execution

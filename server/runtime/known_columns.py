@@ -17,9 +17,9 @@ COMPARED = 64
 class KnownColumns(ColumnNeeds):
     """The columns that the features of an index read.
 
+    `names` are all these columns, and `texts` the columns of words, dates or free text.
     If a feature is a function, it may read any column. Then `names` is empty, and every
-    record passes the check. `texts` are the columns that hold words, dates or free
-    text.
+    record passes the check.
     """
 
     def __init__(

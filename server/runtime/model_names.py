@@ -10,11 +10,11 @@ AnyPath = str | os.PathLike[str]
 
 
 def name_files(arguments: Iterable[str]) -> dict[str, Path]:
-    """Return a file for each model name, from arguments `FILE` or `NAME=FILE`.
+    """Return the index file of each model, from arguments `FILE` or `NAME=FILE`.
 
-    Without a name, a path that contains `=` must have a `/` before the `=`. A folder
-    means the single index file in it, because object stores and volumes provide
-    folders.
+    A `FILE` without a name is named by its stem. If its path contains `=`, there must
+    be a `/` before the `=`. If `FILE` is a folder, the index is the only `.pdx` file in
+    it, because object stores and volumes provide folders.
     """
     pairs = []
     for argument in arguments:
@@ -28,16 +28,17 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
 
 
 def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
-    """Return a file for each model name. A file without a name is named by its stem."""
+    """Return the index file of each model; without a mapping, stems are the names."""
     if isinstance(paths, Mapping):
         return _unique((name, Path(path)) for name, path in paths.items())
     return _unique((Path(path).stem, Path(path)) for path in paths)
 
 
 def _index_at(path: Path) -> Path:
-    """Return a path itself, or the only index file in it if the path is a folder."""
+    """Return `path`, or the only index file in it if `path` is a folder."""
     if not path.is_dir():
         return path
+    # hidden files are no indexes, such as the ._NAME.pdx that macOS writes
     files = sorted(path.glob("[!.]*.pdx"))
     if len(files) == 1:
         return files[0]
@@ -50,7 +51,7 @@ def _index_at(path: Path) -> Path:
 
 
 def _unique(pairs: Iterable[tuple[str, Path]]) -> dict[str, Path]:
-    """Return a dictionary of `pairs`; BadInput if a name is repeated or invalid."""
+    """Return `pairs` as a dict; raise BadInput if a name is repeated or invalid."""
     named: dict[str, Path] = {}
     for name, path in pairs:
         if name in named:

@@ -1,4 +1,4 @@
-"""Answers usual requests about records in one step, without choosing a plan."""
+"""A shorter way to answer usual requests about records, without choosing a plan."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,17 +19,17 @@ SIZE = 1.0  # the size of every record
 
 
 class RecordAnswerer:
-    """Answers usual requests about records, with everything constant prepared.
+    """Answers usual requests about records without choosing a plan.
 
-    A usual request has a record with all columns that the features read, and a budget
-    that is surely enough for the most accurate plan. So no plan is chosen: the model
-    evaluates the row, and one `Answer` object, reused for all requests, is filled and
-    encoded. For any other request `answer` returns None, and the caller answers through
-    `Translator` and `execution.begin`. A usual request would get the same answer there.
+    A usual request has a record with all columns that the features need, and a budget
+    that is surely enough for the most accurate plan. The model evaluates the row, and
+    one `Answer` object, reused for all requests, is filled in and encoded. For any
+    other request, `answer` returns None, and the caller answers with `Translator` and
+    `execution.begin`, which would give a usual request the same answer.
 
     Use this object only in the event loop, because requests share one `Answer`, and
-    only after the warm-up, because the index must not change. If `applies` is False,
-    the index has no usual requests, and `answer` must not be called. `all_sent` is
+    only after the warm-up, because the index must not change. If `applies` is False, no
+    request to this index is usual, and `answer` must not be called. `all_sent` is
     called to count answers that were written together.
     """
 
@@ -48,15 +48,15 @@ class RecordAnswerer:
         row, self._cost = planner.top(SIZE)
         self._row, self._missing = row, translator.missing
         exits = planner.early_exits[row]
-        self._fill, self._base_models = self._scores, 0
+        self._fill, self._base_models = self._fill_scores, 0
         self._ask: Any = planner.package.models[row].answer
         self._labels, self._interval = (), (0.0, 0.0)
         if planner.intervals:
-            self._fill, self._interval = self._value, planner.intervals[row]
+            self._fill, self._interval = self._fill_value, planner.intervals[row]
         else:
             self._labels = planner.labels[row]
         if exits is not None:
-            self._fill, self._base_models = self._scores_of_some, exits.size
+            self._fill, self._base_models = self._fill_early_scores, exits.size
             self._ask = exits.answer
         self.applies = (
             translator.unit == "s"
@@ -89,11 +89,11 @@ class RecordAnswerer:
         arrived_s: float,
         when_written: Callable[[Callable[[], object]], object],
     ) -> bytes | None:
-        """Return the encoded answer for a row; None if a plan must be chosen first.
+        """Return the encoded answer for a row; None if the request is not usual.
 
-        A plan must be chosen, for instance, if columns are missing or the best plan may
-        not fit the budget. `RecordDecoder.read` returns `terms`, `row` and `gaps`.
-        `when_written` schedules a function that is called after the answer is written.
+        `terms`, `row` and `gaps` come from `RecordDecoder.read`. `arrived_s` is when
+        the request's first byte arrived. A function passed to `when_written` is called
+        after the answer is written.
         """
         planner, answer, send_time = self._planner, self._answer, self._send_time
         if gaps is not None:
@@ -153,13 +153,13 @@ class RecordAnswerer:
         unsent, self._unsent = self._unsent, []
         self._all_sent(unsent, self._now())
 
-    def _scores(self, row: NDArray[np.float32]) -> None:
+    def _fill_scores(self, row: NDArray[np.float32]) -> None:
         code, scores = self._ask(row)
         labels, answer = self._labels, self._answer
         answer.label = labels[code]
         answer.scores = dict(zip(labels, scores))  # noqa: B905  # takes twice as long
 
-    def _scores_of_some(self, row: NDArray[np.float32]) -> None:
+    def _fill_early_scores(self, row: NDArray[np.float32]) -> None:
         """Fill in the answer of a model that may stop before its last base model."""
         code, used, scores, bounds = self._ask(row)
         labels, answer = self._labels, self._answer
@@ -174,7 +174,7 @@ class RecordAnswerer:
         if self._audit.follow(used, self._base_models):
             self._audit.add(None)
 
-    def _value(self, row: NDArray[np.float32]) -> None:
+    def _fill_value(self, row: NDArray[np.float32]) -> None:
         _, (value,) = self._ask(row)
         low, high = self._interval
         self._answer.value = value

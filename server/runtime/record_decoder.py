@@ -32,10 +32,9 @@ Row = NDArray[np.float32]
 class RecordDecoder:
     """Decodes a record into one row with the columns of all features.
 
-    `read` decodes a usual request in JSON quickly, without a dictionary of its columns,
-    and returns None for any other request. `item` decodes any record. `whole` is True
-    if the features read only columns, so that the row is the whole item. Only then may
-    `read` be used.
+    `item` decodes any record. `read` is faster, because it makes no dictionary of the
+    columns, but it decodes only usual requests in JSON. `read` may be used only if
+    `whole` is True, that is, if the features read nothing but the row.
     """
 
     def __init__(self, extractor: Extractor, columns: KnownColumns) -> None:
@@ -68,10 +67,12 @@ class RecordDecoder:
         self._decode = _decoder(known)
 
     def read(self, body: bytes) -> tuple[Terms, Row, Gaps | None] | None:
-        """Return a request's terms, its record as a row, and the record's gaps or None.
+        """Return a request's terms, its record as a row, and the gaps of the record.
 
-        Returns None if the body is not one JSON record with its terms, or if a column
-        is unknown, has a string instead of a number, or a number too large for float32.
+        The gaps are empty columns and unknown words, or None if there are none.
+        Instead of the tuple, return None if the body is not one JSON record with its
+        terms, or if a column is unknown, has a string instead of a number, or a number
+        too large for float32.
         """
         try:
             ask = self._decode(body)
@@ -131,7 +132,7 @@ class RecordDecoder:
         return Item("record", record, 1.0, gaps)
 
     def _coded(self, values: Sequence[Any]) -> list[Any]:
-        """Return values with words replaced by codes; KeyError for an unknown word."""
+        """Return values with codes in place of words; KeyError for an unknown word."""
         assert self._codes is not None
         return [
             value if code is None else code[value]
@@ -141,7 +142,7 @@ class RecordDecoder:
     def _pack_with_gaps(
         self, row: Any, values: Sequence[Any], empty: int = 0
     ) -> Gaps | None:
-        """Fill a row, with NaN for missing and unknown values; return these gaps.
+        """Fill `row`, with NaN for missing and unknown values; return these gaps.
 
         Returns None if there are no gaps. `empty` has a bit for each empty column that
         is not in the row. OverflowError or struct.error is raised if a value is not a
@@ -177,7 +178,7 @@ def _decode_nothing(body: bytes) -> NoReturn:
 
 
 def _too_large(record: Mapping[str, Value]) -> BadItem:
-    """Return the error for an integer beyond float64's largest in a column of words."""
+    """Return the error that names the column with an integer too large for float64."""
     most = sys.float_info.max
     name = next(n for n, v in record.items() if type(v) is int and abs(v) > most)
     return BadItem(f"column {name[:80]!r} holds an integer beyond float64's largest")

@@ -1,4 +1,4 @@
-"""All models that a process serves, by name: loads, replaces and unloads them."""
+"""Loads, replaces and unloads the models that a process serves."""
 
 import asyncio
 import contextlib
@@ -33,9 +33,9 @@ log = logging.getLogger("polydom")
 
 
 class ModelState(NamedTuple):
-    """The state of a model, and the reason if it cannot answer.
+    """The state of a model, and the reason if the model cannot answer.
 
-    The reason contains no paths of files.
+    The reason contains no file paths, because every caller may read it.
     """
 
     state: State
@@ -44,9 +44,9 @@ class ModelState(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """A model's name and file, and the index that answers now, if any.
+    """A model's name and file, and the index that answers now (None if not loaded).
 
-    `next` is a scheduled reload that has not begun. Later requests to reload share it.
+    `next` is a reload that has not begun; further callers of `reload` wait for it, too.
     """
 
     name: str
@@ -59,7 +59,7 @@ class _Place:
 
 
 class Repository:
-    """The served index of each model name.
+    """All models that a process serves, by name.
 
     Only the event loop may use this object. All indexes share one computing thread and
     one count of waiting requests, so each index sees the load of all. The first of
@@ -106,9 +106,10 @@ class Repository:
         return tuple(self._places)
 
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
-        """Return the index of a model; the default model if `name` is None.
+        """Return the served index of a model; of the default model if `name` is None.
 
-        If `version` is not None, it must be the index's checksum.
+        `version` is None or the index's checksum. Raises UnknownModel if the name or
+        the version is unknown, and NotReady if the model is not loaded.
         """
         place = self._first if name is None else self._place(name)
         served = place.served
@@ -122,7 +123,7 @@ class Repository:
         return served
 
     def state(self, name: str) -> ModelState:
-        """Return the state of a model; UnknownModel if no model has this name."""
+        """Return the state of a model; raise UnknownModel if none has this name."""
         place = self._place(name)
         if place.served is not None and place.served.ready:
             return ModelState("READY", "")
@@ -140,7 +141,7 @@ class Repository:
         return ModelsFacts(facts, *(1e3 * budget_s for budget_s in budgets_s))
 
     def metrics(self, name: str) -> Metrics:
-        """Return the metrics of a model; UnknownModel if no model has this name."""
+        """Return the metrics of a model; raise UnknownModel if none has this name."""
         return self._place(name).metrics
 
     async def start(self) -> None:
@@ -166,17 +167,14 @@ class Repository:
             raise errors[0]
 
     async def stop(self) -> None:
-        """Stop accepting requests, and answer all that are in the queue."""
+        """Refuse new requests, answer the requests in the queue, and end the thread."""
         for served in self._served():
             served.ready = False
         gc.unfreeze()
         await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
 
     def count_failed(self) -> None:
-        """Count a failed reload for every loaded model.
-
-        Use this if another process tried to reload for this process.
-        """
+        """Count, for every loaded model, a reload that failed in another process."""
         for place in self._loaded():
             place.metrics.reloads["failed"] += 1
 
@@ -186,18 +184,18 @@ class Repository:
             served.warm_up.run()
 
     def reopen(self) -> None:
-        """Load all files again before `start`. If a file fails, its old index stays."""
+        """Load all files again, before `start`; keep the old index if a file fails."""
         for place in self._loaded():
             # if a file cannot be opened, a worker that starts reports why
             with contextlib.suppress(Exception):
                 place.served = self._open(place)
 
     async def load(self, name: str) -> None:
-        """Load a model from its file; ReloadFailed if the file cannot be served."""
+        """Load a model from its file; raise ReloadFailed if the file is unusable."""
         await self._replace(self._place(name))
 
     async def unload(self, name: str) -> None:
-        """Unload a model; UnknownModel if no model has this name."""
+        """Unload a model; raise UnknownModel if no model has this name."""
         place = self._place(name)
         async with self._one_at_a_time:
             place.served, place.reason = None, "it was unloaded"
@@ -235,16 +233,13 @@ class Repository:
         return [place.served for place in self._places.values() if place.served]
 
     async def _replace(self, place: _Place) -> None:
-        """Schedule a reload and wait for it.
-
-        Callers share a reload that has not begun.
-        """
+        """Reload one model; share a requested reload that has not begun."""
         if place.next is None:
             place.next = asyncio.create_task(self._replace_in_turn(place))
         await asyncio.shield(place.next)
 
     async def _replace_in_turn(self, place: _Place) -> None:
-        """Reload one model. Reloads run one at a time."""
+        """Reload one model, after the end of any other reload."""
         async with self._one_at_a_time:
             place.next, place.loading = None, True
             try:

@@ -61,10 +61,7 @@ class ServedModel:
         self._time_counts = translator.unit == "s"
 
     def facts(self, *, shows_items: bool = False) -> IndexFacts:
-        """Return the body of `GET /v1/index`.
-
-        Training items are included only if `shows_items` is True.
-        """
+        """Return the body of `GET /v1/index`; `shows_items` adds words of columns."""
         planner = self.planner
         drift = planner.drift.at(planner.now())
         return describe_index(
@@ -84,17 +81,17 @@ class ServedModel:
     async def start(self, old: "ServedModel | None" = None) -> None:
         """Warm up, then set `ready`. The queue's thread must be running.
 
-        The thread warms up in small pieces while no request waits, or after the
-        requests of one largest budget. If an `old` index still answers, there is a
-        pause after each piece. The new index also takes the send times of `old`,
-        because measuring them under load would include the load.
+        The thread warms up in small steps. Each has a deadline as far away as that of a
+        request with the largest budget, so most requests go first. If an `old` index
+        still answers, a pause follows each step, and the send times of `old` are
+        copied, because a measurement under load would include the load.
         """
         self.metrics.planners.add(self.planner)
         steps = self.warm_up.steps()
         done = object()
         began_s = self.now()
         step = functools.partial(next, steps, done)
-        while await self.queue.compute(step, self._in_the_end_s()) != done:
+        while await self.queue.compute(step, self._latest_due_s()) != done:
             if old is not None:
                 took_s = self.now() - began_s
                 await asyncio.sleep(min(REST * took_s, LONGEST_REST_S))
@@ -107,7 +104,7 @@ class ServedModel:
         self.ready = True
 
     def send_times_of(self, transport: str, items: int) -> SendTimes:
-        """Return the send times for answers of about `items` items over a transport."""
+        """Return the send times of answers with about `items` items by `transport`."""
         key = transport, items.bit_length()
         times = self._times_of.get(key)
         if times is None:
@@ -122,10 +119,10 @@ class ServedModel:
         caller: Caller,
         times: SendTimes | None = None,
     ) -> tuple[Request, Outcome]:
-        """Answer a request that arrived at `arrived_s`.
+        """Compute the outcome of a request that arrived at `arrived_s`.
 
-        Returns the request and its outcome. Encode them with `translator.answer`, then
-        call `sent`.
+        Returns the planned request and its outcome. The caller then encodes both with
+        `translator.answer`, sends the answer, and calls `sent`.
         """
         if not self.ready:
             raise not_ready(self.queue.begun)
@@ -145,9 +142,9 @@ class ServedModel:
     ) -> tuple[Request, Outcome | Choice | None]:
         """Plan a request, and compute its answer if the plan is quick.
 
-        Returns the request with its outcome; or with the chosen plan; or with None if
-        no plan is chosen yet, because other requests wait or costs are money. Without
-        an outcome, call `answer_in_turn`.
+        Returns the request and its outcome if the plan is quick; otherwise the request
+        and the chosen plan, or None if no plan is chosen yet, because other requests
+        wait or costs are money. Without an outcome, call `answer_in_turn`.
         """
         times = times or self.send_times
         request = self.translator.request(terms, item, arrived_s, caller, times.loop)
@@ -161,7 +158,11 @@ class ServedModel:
         choice: Choice | None = None,
         times: SendTimes | None = None,
     ) -> tuple[Request, Outcome]:
-        """Let the computing thread answer a request that `begin` did not answer."""
+        """Let the computing thread answer a request for which `begin` had no outcome.
+
+        `choice` is the plan from `begin`, or None. Returns the request, now with the
+        thread's send time, and its outcome.
+        """
         if not self.ready:
             raise not_ready(self.queue.begun)
         times = times or self.send_times
@@ -178,7 +179,7 @@ class ServedModel:
 
     @functools.cached_property
     def records(self) -> RecordAnswerer:
-        """The object that answers usual requests about records. Use it once ready."""
+        """The object that answers usual requests about records, after the warm-up."""
         return RecordAnswerer(self.translator, self.send_times.loop, self.all_sent)
 
     def sent(
@@ -198,7 +199,7 @@ class ServedModel:
         self.metrics.answered(answers, sent_s)
 
     def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
-        """Count one answer of several that are sent together."""
+        """Count one of several answers sent together; its send time is not recorded."""
         features = self.planner.feature_names[outcome.row]
         self.metrics.answered([timed(request, outcome, features)], sent_s)
 
@@ -223,13 +224,13 @@ class ServedModel:
             raise Overloaded(f"{self.queue.waiting} requests wait already")
         due_s = request.budget.due_s
         job = Job(self.planner, request, self.queue, choice)
-        job.post(due_s if due_s < math.inf else self._in_the_end_s())
+        job.post(due_s if due_s < math.inf else self._latest_due_s())
         outcome = await job.result()
         self.planner.audit.answered(outcome)
         return outcome
 
-    def _in_the_end_s(self) -> float:
-        """Return the due time of work without a deadline: after current requests."""
+    def _latest_due_s(self) -> float:
+        """Return a deadline for work that has none: later than that of any request."""
         return self.now() + self.translator.settings.max_budget_s
 
     async def _measure(self, *, by_thread: bool) -> SendTime:
@@ -255,10 +256,7 @@ class ServedModel:
 
 
 def _size(ask: PredictRequest) -> int:
-    """Return an estimate of the bytes to decode.
-
-    Of an image only the header is read.
-    """
+    """Return about how many bytes are decoded (0 for an image: only its header is)."""
     if ask.record is not None:
         return 16 * len(ask.record)
     return len(ask.text or "")

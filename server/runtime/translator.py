@@ -71,11 +71,10 @@ class Translator:
         )
 
     def weighed(self, request: Request) -> Request:
-        """Return the request with the best share of its budget reserved for sending.
+        """Return the request with the best reserve of its budget for sending.
 
-        The reserve changes only if it is a large share of the budget (`HEAVY`). A
-        smaller reserve allows a better plan, but the answer is late more often; the
-        reserve with the highest expected quality is chosen.
+        A smaller reserve allows a better plan, but the answer is late more often. The
+        expected quality weighs both. A reserve of at most `HEAVY` of the budget stays.
         """
         budget, send_time, planner = request.budget, request.send_time, self.planner
         if send_time is None or isinstance(budget, MoneyBudget):
@@ -125,7 +124,7 @@ class Translator:
         if not (self._one_size or planner.index.covers(item.size)):
             answer.size_in_range = False
         if item.gaps is not None:
-            self._tell_gaps(answer, item.gaps, request, outcome)
+            self._report_gaps(answer, item.gaps, request, outcome)
         if self.unit == "s":
             amount = budget.amount
             answer.budget_us = int(amount * 1e7 + 0.5) / 10
@@ -137,10 +136,10 @@ class Translator:
             answer.budget_met = outcome.predicted <= budget.amount
         return answer
 
-    def _tell_gaps(
+    def _report_gaps(
         self, answer: Answer, gaps: Gaps, request: Request, outcome: Outcome
     ) -> None:
-        """Set the answer's unknown and missing columns, and the columns to add next."""
+        """Set the answer's `unknown`, `missing` and `best_next` columns."""
         if gaps.unknown:
             answer.unknown = gaps.unknown
         if missing := self.missing(gaps, outcome.row):
@@ -160,14 +159,13 @@ class Translator:
             answer.best_next = BestNext(names, planner.qualities[wanted])
 
     def missing(self, gaps: Gaps, row: int) -> int:
-        """Return how many columns that row `row` of the index reads are empty."""
+        """Return how many of the columns that the index's row `row` reads are empty."""
         return (gaps.empty & self.columns_of[row]).bit_count()
 
     def item(self, ask: PredictRequest) -> Item:
         """Return the item of a request.
 
-        Raises BadItem if the request has another kind of item than the index, or
-        several items.
+        Raises BadItem unless the request has exactly one item, of the index's kind.
         """
         kind = self.planner.package.kind
         given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
@@ -180,10 +178,10 @@ class Translator:
         return self.read(payload)
 
     def read(self, payload: object) -> Item:
-        """Return the item for its payload: bytes, a string, or a mapping of columns.
+        """Return an item made of bytes, a string, or a mapping of columns.
 
-        Raises BadItem for an invalid item. An invalid record is refused for the same
-        reasons as by `record_decoder`, whatever plan is chosen.
+        Raises BadItem if it is invalid. All columns of a record are checked, also those
+        that the chosen plan does not read.
         """
         kind, limit = self.planner.package.kind, self.settings.image_limit
         item = make_item(payload, kind, pair=self._pairs, max_decoded=limit)
@@ -208,17 +206,14 @@ class Translator:
 
 
 class AtOnce:
-    """Answers in the caller's thread, without a server or queue.
-
-    Use it in one thread.
-    """
+    """Answers items without a server or queue, in the only thread that uses it."""
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator
         self._after = SendTime(usual=AFTER_S)
 
     def answer(self, terms: Terms, payload: object) -> Answer:
-        """Return the answer for an item. Its budget begins with this call."""
+        """Return the answer for an item; its budget begins with this call."""
         translator = self._translator
         planner = translator.planner
         arrived_s = planner.now()

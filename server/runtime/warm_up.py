@@ -22,10 +22,10 @@ WARM_UP_ROUNDS = 3
 
 
 class WarmUp:
-    """Runs every feature on every sample, and every model on the resulting rows.
+    """Runs every feature on every sample, and every model on a resulting row.
 
-    `planner` has the index with its stored costs. If `rescales` is True, the runs are
-    timed, and the costs are rescaled to this machine.
+    If `rescales` is True, the runs are timed, and the costs in `planner` are rescaled
+    to this machine.
     """
 
     def __init__(self, planner: Planner, *, rescales: bool = True) -> None:
@@ -42,7 +42,7 @@ class WarmUp:
             pass
 
     def steps(self) -> Generator[None, None, None]:
-        """Run the warm-up in steps: each runs one feature on a sample, or one model."""
+        """Run one step per iteration: one feature on one sample, or one model."""
         planner = self._planner
         extractor = planner.extractor
         items = self.samples or list(sample_items(extractor.kind))
@@ -70,7 +70,7 @@ class WarmUp:
 
 
 def _read(planner: Planner, number: int, payload: object) -> Item:
-    """Decode sample `number`; BadIndexFile if it is invalid, as in an edited file."""
+    """Return sample `number` as an item; raise BadIndexFile if it is invalid."""
     try:
         item = make_item(payload, planner.package.kind, pair=planner.index.pairs)
         given = item.payload

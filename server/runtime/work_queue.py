@@ -30,8 +30,8 @@ _reader = ThreadPoolExecutor(1, "polydom-read")
 class WorkQueue:
     """Runs one piece of work at a time, earliest deadline first.
 
-    Other threads post work into a mailbox. The computing thread moves it into a heap
-    before it takes the next piece. Deadlines are seconds on the clock `now`.
+    Other threads post work into a mailbox. Before each piece, the computing thread
+    moves all posted work into a heap. Deadlines are seconds on the clock `now`.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -56,7 +56,7 @@ class WorkQueue:
         return self._thread.ident is not None
 
     def start(self) -> None:
-        """Start the thread. It also does work that was posted before."""
+        """Start the thread, which also does the work that was posted before."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -66,7 +66,7 @@ class WorkQueue:
             self._thread.join()
 
     def post(self, due_s: float, work: Work) -> None:
-        """Add `work`, to be done by `due_s`; infinity means no deadline.
+        """Add `work` with the deadline `due_s`; infinity means none.
 
         Work with equal deadlines is done in the order of posting. `work` must not
         raise.
@@ -74,12 +74,12 @@ class WorkQueue:
         self._mailbox.put((due_s, next(self._sequence), work))
 
     def defer(self, cost_s: float, work: Work) -> None:
-        """Schedule late `work` of `cost_s` behind work that can still be in time.
+        """Post late `work` again, behind work that can still be in time.
 
-        The late work gets a new deadline: the time at which a thread that spends
-        `LATE_SHARE` of its time on late work has finished it and all late work before
-        it (the total bandwidth server of Spuri and Buttazzo, 1996). Call this only in
-        the computing thread.
+        `cost_s` is the expected time of the work in seconds. All late work shares
+        `LATE_SHARE` of the thread's time, and the new deadline is when the work would
+        be done at this rate (the total bandwidth server of Spuri and Buttazzo, 1996).
+        Call this only in the computing thread.
         """
         self._late_due_s = max(self._late_due_s, self._now()) + cost_s / LATE_SHARE
         self.late += 1
@@ -102,7 +102,7 @@ class WorkQueue:
         self.busy = False
 
     def take(self) -> Work | None:
-        """Wait for work and return the most urgent.
+        """Wait for work; remove and return the piece with the earliest deadline.
 
         Returns None if the queue is stopped and all work is done.
         """
@@ -124,9 +124,9 @@ class WorkQueue:
 
 
 def settle(done: "Future[T]", work: Callable[[], T]) -> None:
-    """Call `work` and set its result or error in `done`.
+    """Call `work` and store its result or error in the future `done`.
 
-    Nothing happens if `done` is cancelled.
+    If `done` is cancelled, `work` is not called.
     """
     if not done.set_running_or_notify_cancel():
         return

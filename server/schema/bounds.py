@@ -1,9 +1,9 @@
 """Limits on the content of long bodies, checked before the bodies are decoded.
 
 A decoder creates all objects of a body in one call, and no other request is answered
-meanwhile. A typed decoder stops at a value of a wrong type, but names, texts and keys
-may be many. Therefore names and texts in JSON are counted here first, and the number of
-keys is read from the header of a msgpack map.
+meanwhile. It stops at a value of a wrong type, but a body may have millions of names
+and texts. So the names and texts in JSON are counted here first. In msgpack, the header
+of a map has the number of its keys.
 """
 
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ MOST_KEYS = 16
 def check_body(body: bytes | Raw, *, packed: bool, columns: int) -> None:
     """Raise an error if a long body has more names and texts than a request can have.
 
-    The body is a JSON object, or a msgpack map if `packed`. Raises BadInput for too
-    many keys, and BadItem if a record may have more than `columns` columns.
+    The body is a JSON object, or a msgpack map if `packed`. BadInput means that a map
+    has too many keys, BadItem that a JSON record may have more than `columns` columns.
     """
     if len(body) <= LARGE:
         return
@@ -71,9 +71,9 @@ def arrays_in(raw: bytes) -> int:
 
 
 def items_in(array: bytes, most: int) -> int:
-    """Return the number of items in a JSON array, or any number above `most`.
+    """Return the number of items in a JSON array; 1 for an empty array.
 
-    Counting stops above `most`. An empty array counts as one item.
+    If there are more than `most`, counting stops early, at some number above `most`.
     """
     items, depth = 1, 0
     for piece in _outside_strings(array):
@@ -104,7 +104,7 @@ def _outside_strings(raw: bytes) -> Iterator[NDArray[np.uint8]]:
 
 
 def _packed_length(raw: bytes) -> int:
-    """Return the number of pairs in a msgpack map, from its header; 0 if not a map."""
+    """Return how many pairs the header of a msgpack map states; 0 if not a map."""
     first = raw[0]
     if first & 0xF0 == 0x80:
         return first & 0x0F

@@ -21,9 +21,9 @@ class Health(msgspec.Struct):
 
 
 class ScheduleFacts(msgspec.Struct, frozen=True):
-    """How many base models a model with early stops evaluates, and its times.
+    """The base models that a model evaluates if it may stop early, and its times.
 
-    `ExitFacts` has the guarantee about changed answers; it holds for the whole plan.
+    `ExitFacts` has the guarantee about changed answers, which holds for whole plans.
     """
 
     base_models: int  # Number of trees, lattices or linear terms in the whole model
@@ -40,9 +40,9 @@ class ScheduleFacts(msgspec.Struct, frozen=True):
 class SetFacts(msgspec.Struct):
     """One feature set that the index may answer with.
 
-    `cost` has the coefficients of a polynomial in the item's size, in the index's unit:
-    of 1, n, n^2 ..., or of 1, a, b, a^2, ab, b^2 ... if a size has two numbers.
-    `schedule` is null if the set's model never stops early.
+    `cost` has the coefficients of a polynomial in the item's size n: of 1, n, n^2, ...,
+    or of 1, a, b, a^2, ab, b^2, ... if the size is two numbers, a and b. The cost is in
+    the index's unit. `schedule` is null if the set's model never stops early.
     """
 
     features: tuple[str, ...]
@@ -55,8 +55,8 @@ class SetFacts(msgspec.Struct):
 class ColumnFacts(msgspec.Struct):
     """One column of a record, and the kind of its values.
 
-    `words` are known values of a column of words, the most frequent first and at most
-    100. They are absent if the caller may not see training items.
+    `words` are the 100 most frequent values of a column of words. `words` is absent in
+    other columns, and if the caller may not see training items.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ColumnFacts(msgspec.Struct):
 
 
 class FeatureFacts(msgspec.Struct):
-    """A feature: its number of columns in a model, and the record's columns it reads.
+    """A feature: the number of its outputs, and the record's columns that it reads.
 
     `columns` is absent if the items are not records.
     """
@@ -88,9 +88,9 @@ class ModelFacts(msgspec.Struct):
 
 
 class ModelsFacts(msgspec.Struct):
-    """Answer of `GET /v1/models`: all models. A request without a name gets the first.
+    """Answer of `GET /v1/models`: all models, the default model first.
 
-    `budget_ms` is the budget of a request that names none. `max_budget_ms` is the
+    `budget_ms` is the budget of a request that names no budget. `max_budget_ms` is the
     largest budget that a request can have.
     """
 
@@ -110,8 +110,9 @@ class MachineFacts(msgspec.Struct):
 class MeasuredFacts(msgspec.Struct):
     """The machines that measured an index's costs, and their load by other programs.
 
-    `lost` is the share of the timed time that other programs took. `others` is the
-    number of processors that other programs used, out of `processors`; null if unknown.
+    `lost` is the share of the measured time that other programs took; `busy` is true if
+    it exceeds 2 %. `others` is how many of the `processors` other programs used; null
+    if unknown.
     """
 
     busy: bool
@@ -122,7 +123,7 @@ class MeasuredFacts(msgspec.Struct):
 
 
 class PartFactor(NamedTuple):
-    """The cost factor of one part: of a "feature", "step", "models" or "overhead"."""
+    """The cost factor of a "feature", a "step", all "models", or the "overhead"."""
 
     part: str
     name: str
@@ -130,7 +131,7 @@ class PartFactor(NamedTuple):
 
 
 class Rescaling(msgspec.Struct, frozen=True):
-    """Factors from costs on the index's machine to costs on the serving machine."""
+    """Factors that convert costs in the index to costs on the serving machine."""
 
     # "rescaled"; otherwise the reason why all factors are 1: "not_yet" timed, turned
     # "off", "no_time" in the index's unit, "no_samples" with known times
@@ -179,11 +180,12 @@ class ExitFacts(msgspec.Struct, frozen=True):
 class IndexFacts(msgspec.Struct):
     """Answer of `GET /v1/index`: the facts about a served index.
 
-    `quality` is the quality of the best feature set, by `measure`. `accuracy` is the
-    accuracy of the same set, or null if answers are numbers. `coverage` is the share of
-    true values inside the answers' intervals, or null if answers are classes.
-    `quantile` is the share of items whose costs stay within the predicted costs.
-    `samples` is the number of sample items that the caller may see.
+    `quality` is the quality of the best feature set, as `measure` defines it.
+    `accuracy` is the accuracy of the same set, or null if answers are numbers.
+    `coverage` is the share of true values inside the answers' intervals, or null if
+    answers are classes. `drift` is the ratio of measured to predicted times. `quantile`
+    is the share of items whose true cost is at most the predicted cost. `samples` is
+    the number of sample items that the caller may see.
     """
 
     version: str

@@ -47,7 +47,7 @@ _columns_msgpack = msgspec.msgpack.Decoder(_Holder).decode
 
 
 def decode_record(data: str | bytes) -> dict[str, Any]:
-    """Decode a JSON body that is a record, without a request around the record."""
+    """Decode a JSON object that is itself a record, not a request with a record."""
     document = without_mark(data.encode() if isinstance(data, str) else data)
     try:
         return _decode(document)
@@ -60,7 +60,7 @@ def decode_record(data: str | bytes) -> dict[str, Any]:
 def refuse_record(
     holder: bytes | Raw, *, packed: bool, error: Exception, place: str = "$.record"
 ) -> None:
-    """Raise BadItem if a decoder's error is about a record, and name the column.
+    """Raise BadItem, with the column's name, if a decoder's error is about a record.
 
     `holder` is a JSON object, or a msgpack map if `packed`; its key `record` has the
     columns. `place` is the path of the record in the decoded data. If `holder` has more

@@ -36,7 +36,7 @@ class JsonLines:
 
     @property
     def left(self) -> int:
-        """Number of bytes of the last line, which is still incomplete."""
+        """Number of bytes kept of a last line that is still incomplete."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -75,7 +75,7 @@ class MsgpackStream:
 
     @property
     def left(self) -> int:
-        """Number of bytes of the last object, which is still incomplete."""
+        """Number of bytes kept of a last object that is still incomplete."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:

@@ -18,8 +18,8 @@ MSGPACK = ("application/msgpack", "application/x-msgpack")
 class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The terms of a request: its model, budget and options, without the item.
 
-    None, or null in JSON, means the default: the operator's budget, an answer without
-    features if no plan fits the budget, any quality, and not `exact`.
+    None, or null in JSON, means the default: the first model, the operator's budget, an
+    answer without features if no plan fits the budget, any quality, and not `exact`.
     """
 
     model: str | None = None
@@ -38,14 +38,14 @@ class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
 
     text: str | None = None
     record: Record | None = None
-    image_base64: bytes | None = None
+    image_base64: bytes | None = None  # decoded: msgspec reads base64 into bytes
 
 
 class BestNext(msgspec.Struct, frozen=True):
     """The missing columns that would improve a record's answer most.
 
-    With these columns, the same budget buys a model of `expected_quality`. They are the
-    columns of one feature, or of several features if no single feature would help.
+    With these columns, the same budget buys a model of `expected_quality`. One feature
+    needs the columns, or several features if no single feature would help.
     """
 
     columns: tuple[str, ...]
@@ -149,11 +149,11 @@ class ErrorEntry(msgspec.Struct, kw_only=True):
 
 
 class Totals(msgspec.Struct, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
-    """The totals of a batch. If the index counts seconds, they have the `_us` fields.
+    """The totals of a batch, with the `_us` fields if the index counts seconds.
 
     `expected_quality` and `expected_accuracy` are means over the answered items; the
-    accuracy is null if the index predicts numbers. `error` and `code` say why the batch
-    ended early.
+    accuracy is null if the index predicts numbers. If an error ended the batch early,
+    `error` and `code` describe it.
     """
 
     items: int

@@ -43,7 +43,7 @@ class BatchEndpoint:
         self.running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one batch; Overloaded if too many batches are running."""
+        """Answer one batch; raise Overloaded if too many batches are running."""
         if self.running >= RUNNING:
             raise Overloaded(f"{self.running} batches are being answered already")
         with self._repository.held_bytes.body() as held:
@@ -107,7 +107,7 @@ class Batch:
         self._top_k = make_top_k(self._budget, terms.label, terms.top)
 
     async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
-        """Answer the items chunk by chunk, then send the totals."""
+        """Answer the items chunk by chunk, then send the totals, with any error."""
         broken: Exception | None = None
         try:
             async for chunk in chunks:
@@ -115,7 +115,7 @@ class Batch:
                 if self._stopped:
                     break
             if self._top_k is not None:
-                await self._advance(self._listed())
+                await self._advance(self._top_answers())
         except Abandoned:
             return
         except Exception as error:
@@ -129,7 +129,7 @@ class Batch:
         await self._reply.finish()
 
     async def _advance(self, work: Iterator[bytes | None]) -> None:
-        """Let the computing thread work in turns, and send the entries of each turn."""
+        """Let the computing thread do `work` in turns, and send each turn's entries."""
         done = False
         while not done:
             if self._reader.caller.gone:
@@ -154,7 +154,7 @@ class Batch:
                 await self._reply.probe()
 
     def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
-        """Yield the encoded answers to a chunk, or None after a step without an entry.
+        """Answer a chunk in steps; each step yields an encoded entry, or None.
 
         The computing thread calls this.
         """
@@ -174,10 +174,10 @@ class Batch:
                 self._top_k.offer(result)
                 yield None
 
-    def _listed(self) -> Iterator[bytes | None]:
-        """Improve the list of the likeliest items, then yield their encoded answers.
+    def _top_answers(self) -> Iterator[bytes | None]:
+        """Improve the answers to the likeliest items, then yield them, encoded.
 
-        None is yielded after a step without an entry. The computing thread calls this.
+        Each step that improves an answer yields None. The computing thread calls this.
         """
         assert self._top_k is not None
         began_s = self._served.now()
@@ -210,7 +210,7 @@ class Batch:
 def _turn(
     work: Iterator[bytes | None], now_s: Callable[[], float]
 ) -> tuple[list[bytes], bool]:
-    """Work for about `TURN_S`; return the new entries, and True if all is done."""
+    """Do `work` for about `TURN_S`; return its entries, and True if it has ended."""
     end_s, encoded = now_s() + TURN_S, []
     for piece in work:
         if piece is not None:

@@ -52,8 +52,8 @@ async def read_batch(
 ) -> tuple[BatchTerms, AsyncIterator[list[Raw]]]:
     """Return the terms of a batch, and an iterator that reads its items in chunks.
 
-    `limit` is the largest number of bytes: of one item if the body is a stream, of the
-    whole body if it is a JSON object.
+    `kind` is the content type, and `query` the query string. `limit` is the largest
+    number of bytes of one item in a stream, or of the whole body in JSON.
     """
     terms = read_terms(query)
     if kind in MSGPACK:
@@ -106,7 +106,7 @@ class BatchReader:
         )
 
     async def begin(self) -> None:
-        """Wait for the first bytes. This lets uvicorn send "100 Continue" first."""
+        """Wait for the first bytes, so that uvicorn sends "100 Continue" if needed."""
         if self._more:
             self._first = await self._next()
 
@@ -126,7 +126,7 @@ class BatchReader:
         return data
 
     async def whole(self, limit: int) -> bytes:
-        """Return the whole body; raise TooLarge if it exceeds `limit` bytes."""
+        """Return the whole body; raise TooLarge if it has more than `limit` bytes."""
         given = (self._receive, self._headers, limit, self._held)
         body = await read_body(*given, hint="; send a stream")
         self._more, self._coming = False, len(body)
@@ -165,14 +165,15 @@ class BatchReader:
                 raise broken
 
     def keep(self, size: int) -> None:
-        """Set how many bytes of items the batch keeps; Overloaded if too many."""
+        """Set how many bytes the batch keeps; raise Overloaded if that is too many."""
         self._kept = size
         self._held.hold(self._coming + size)
 
     async def drain(self) -> None:
         """Read and drop the rest of the body, for at most `RECEIVE_S`.
 
-        If the connection closed while the caller still sends, the answer might be lost.
+        If the connection were closed while the caller still sends, the caller might
+        lose the answer.
         """
         with contextlib.suppress(PolydomError, TimeoutError):
             async with asyncio.timeout(RECEIVE_S):
@@ -200,7 +201,7 @@ _decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
 
 
 def read_object(body: bytes) -> BatchBody:
-    """Return the terms and the undecoded items of a JSON object; BadInput on errors."""
+    """Return the terms and the undecoded items of a JSON body; or raise BadInput."""
     body = without_mark(body)
     if not body.strip():
         raise BadInput("the body is empty")
@@ -234,7 +235,11 @@ def read_item(
     columns: int = USUAL_COLUMNS,
     kind: Kind | None = None,
 ) -> PredictRequest:
-    """Decode one item of a batch, from msgpack if `packed`, otherwise from JSON."""
+    """Decode one item of a batch, from msgpack if `packed`, otherwise from JSON.
+
+    A record may have `columns` columns. `kind` is the index's kind of items; it helps
+    to explain an invalid item.
+    """
     check_body(raw, packed=packed, columns=columns)
     try:
         return (_decode_packed if packed else _decode_item)(raw).ask()

@@ -23,9 +23,9 @@ MOST_AT_ONCE = 64 << 20
 
 
 class BatchReply:
-    """Sends the entries of a batch as they come.
+    """Sends the response to a batch, entry by entry.
 
-    Over HTTP/1.0, which has no chunks, the whole response is sent at the end.
+    HTTP/1.0 has no chunks, so there the whole response is sent at the end.
     """
 
     def __init__(self, send: Send, kind: str, http_version: str = "1.1") -> None:
@@ -64,7 +64,8 @@ class BatchReply:
     async def start(self) -> None:
         """Begin the response.
 
-        Its connection will close, as the body may be half read.
+        It tells the caller that the connection will close, because the request's body
+        may not have been read to its end.
         """
         headers = [
             (b"content-type", self._kind.encode("latin-1")),

@@ -52,12 +52,12 @@ def decode_request(
 ) -> PredictRequest:
     """Decode one request of `POST /v1/predict`.
 
-    `described` is the content type and the budget, as `type_and_budget_in` returns
-    them. The content type says whether the body is JSON, msgpack, or the bytes of an
-    image or a text. If the content type is absent or a form's, a body that begins like
-    JSON is read as JSON. If `kind` is "record", such a body is read as JSON in other
-    types, too. `kind` is the index's kind of items; it is None if the body may name the
-    index.
+    `described` is the content type, and the budget in a header or None. The type says
+    whether the body is JSON, msgpack, an image or a text. A body that begins like JSON
+    is also read as JSON if it has no type, or the type of a form, which curl sends by
+    default. `kind` is the index's kind of items, or None if the body may name another
+    index. A record may have `columns` columns; if `kind` is "record", JSON may also
+    come as text or as bytes.
     """
     content_type, header_budget = described
     ask = _decode_body(content_type, body, kind, columns)
@@ -104,7 +104,7 @@ def _decode_body(
 
 
 def _refuse_request(text: bytes) -> None:
-    """Raise BadInput if a plain text is in fact a request in JSON."""
+    """Raise BadInput if a body sent as plain text is a JSON request with a text."""
     try:
         ask = _decode_json(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -135,7 +135,7 @@ def _decode_object(
 
 
 def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> None:
-    """Add the terms of query and header; raise BadInput if a term occurs twice."""
+    """Add the query's and the header's terms to `ask`; BadInput if one occurs twice."""
     given: dict[str, Any] = dict(read_query(query))
     if header_budget is not None:
         if "budget_ms" in given:
@@ -157,7 +157,7 @@ def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> 
 
 
 def _read_header(given: str) -> float:
-    """Return the header's budget in milliseconds; BadInput if it is invalid."""
+    """Return the header's budget in milliseconds; raise BadInput if it is invalid."""
     try:
         amount = msgspec.convert(given, float, strict=False)
     except msgspec.ValidationError:

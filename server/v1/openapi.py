@@ -135,7 +135,7 @@ def _batch() -> dict[str, Any]:
         },
     }
     errors = _PREDICT_ERRORS | {415: "The body is compressed."}
-    del errors[422]
+    del errors[422]  # in a batch, the item's entry has this error
     described = call(
         "Classify many items under one budget, as they stream in.", whole, errors
     )

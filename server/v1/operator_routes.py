@@ -26,7 +26,7 @@ async def livez(_: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """Answer `GET /readyz`: whether all indexes are warm."""
+    """Answer `GET /readyz`: 200 if ready, 503 while warming up or stopping."""
     repository: Repository = request.app.state.repository
     if not repository.ready:
         why = not_ready(repository.queue.begun)
@@ -38,9 +38,9 @@ async def readyz(request: Request) -> Response:
 
 
 def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
-    """Return functions that answer successful health probes without ASGI.
+    """Return functions, by (method, path), that answer health probes without ASGI.
 
-    The keys are (method, path).
+    A function returns None if the probe fails; the ASGI route then answers.
     """
     well = encode(Health("ok"))
     return {
@@ -52,9 +52,9 @@ def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
 def shows_items(request: Request) -> bool:
     """Return True if the answer to this request may show training items.
 
-    If the setting is `here`, the request's host must be this machine. The page of
-    another site can make its own name lead to this machine (DNS rebinding), but not
-    `localhost` or an address.
+    If the setting `samples` is "here", the Host header must be `localhost` or a
+    loopback address. A hostile page can make its own host name lead to this machine
+    (DNS rebinding), but the header then has that name.
     """
     repository: Repository = request.app.state.repository
     shown = repository.settings.samples

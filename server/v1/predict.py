@@ -1,10 +1,10 @@
 """`POST /v1/predict`: decodes an item, asks a model, and encodes its answer.
 
-`Predict.at_once` answers quick plans inside the protocol, because an ASGI cycle, a task
-and the framework's routing cost more than a quick plan. If a plan must wait for the
-computing thread, `at_once` returns a `Planned` request, and the ASGI route continues
-with it. The route reads all other requests from the start, and also requests that end
-with an error.
+`Predict.at_once` answers quick plans inside the HTTP protocol, because an ASGI cycle, a
+task and the framework's routing cost more than a quick plan. If a plan must wait for
+the computing thread, `at_once` returns a `Planned` request, and the ASGI route
+continues with it. In all other cases, also after an error, the route reads the request
+anew.
 """
 
 from functools import partial
@@ -118,7 +118,6 @@ class Predict:
         send: Send,
         held: HeldBody,
     ) -> None:
-        """Answer a request that `at_once` has planned."""
         served, metrics = planned.served, self._repository.no_model
         try:
             held.hold(planned.size)
@@ -174,7 +173,7 @@ class Predict:
     def _served(self, query: bytes) -> ServedModel | None:
         """Return the model that the query names, or the default model.
 
-        Returns None if this model is not loaded: the body may name another model.
+        Returns None if this model is not loaded, because the body may name another.
         """
         try:
             return self._repository.get(model_in(query) if query else None)
