@@ -1,4 +1,4 @@
-"""Bearer tokens (RFC 6750): read from files, and checked for each request's path."""
+"""Reads bearer tokens (RFC 6750) from files, and checks that requests send one."""
 
 import hmac
 import re
@@ -93,7 +93,7 @@ class Tokens:
 class Access:
     """The tokens that callers and administrators must send.
 
-    Without callers' tokens, all paths but the administrators' are open.
+    If callers have no tokens, every path except the administrators' paths is open.
     """
 
     tokens: Tokens | None = None  # Tokens for all paths except `OPEN_PATHS`
@@ -112,7 +112,8 @@ class Access:
 class TokenGate:
     """ASGI middleware: passes requests with a valid token to `app`, and refuses others.
 
-    `OPEN_PATHS` and `free` need no token; `ADMIN_PATHS` need an administrator's token.
+    The paths in `OPEN_PATHS` and `free` need no token. Requests to paths under
+    `ADMIN_PATHS` pass, too, because `app` itself checks the administrators' tokens.
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens, free: Iterable[str] = ()) -> None:
@@ -139,7 +140,7 @@ class TokenGate:
 
 
 def path_in_app(scope: Scope) -> str:
-    """Return a request's path without the root path, as Starlette's routing does."""
+    """Return a request's path without its `root_path`, as Starlette's router does."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     if root and path.startswith(root) and path[len(root) :][:1] in ("", "/"):

@@ -31,7 +31,7 @@ _DISCARDED = 8
 
 
 def arrival(scope: Scope) -> tuple[float, Caller]:
-    """Return the time of a request's first byte, and its caller."""
+    """Return when a request's first byte came (monotonic seconds), and its caller."""
     state = scope.get("state", {})
     return state.get("arrived_s") or time.monotonic(), state.get("caller") or Caller()
 
@@ -42,8 +42,8 @@ async def read_body(
     """Read a request's whole body, and decompress it.
 
     Raises TooLarge if the body has more than `limit` bytes, before or after
-    decompression. `held` counts the bytes that the body takes in memory; `hint` ends
-    the error message.
+    decompression; `hint` is appended to the message. `held` counts the bytes that the
+    body takes in memory.
     """
     coding = coding_of(headers)
     if _expects(headers) and (length_in(headers) or 0) > limit:
@@ -87,7 +87,7 @@ def _expects(headers: Headers) -> bool:
 
 
 def coding_of(headers: Headers) -> bytes:
-    """Return a body's compression: "gzip", "deflate", or empty for none."""
+    """Return a body's compression: b"gzip", b"deflate", or b"" for none."""
     given = [value for name, value in headers if name == b"content-encoding"]
     if not given:
         return b""
@@ -107,8 +107,8 @@ def coding_of(headers: Headers) -> bytes:
 def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
     """Decompress a body; raise TooLarge if the result exceeds `limit` bytes.
 
-    `coding` is b"gzip" or b"deflate". A gzip body may have several members. BadInput is
-    raised for bytes that are not compressed as `coding` says.
+    `coding` is b"gzip" or b"deflate". A gzip body may have several members. Raises
+    BadInput if the bytes are not compressed as `coding` says.
     """
     if not body:
         return body

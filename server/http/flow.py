@@ -1,4 +1,4 @@
-"""Flow control of one connection: pauses reading and watches unread answers."""
+"""Flow control of one connection: pauses reading, and closes if answers stay unread."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from ..runtime.admission import HeldBody
 class Flow(FlowControl):
     """Uvicorn's flow control, with a buffer of bytes that are received but not parsed.
 
-    `unparsed` is the buffer; bytes before position `at` are already parsed. `held`
-    counts the bytes of the buffer.
+    `unparsed` is the buffer; its bytes before position `at` are already parsed. If
+    `held` is not None, it counts the bytes of the buffer.
     """
 
     def __init__(self, transport: asyncio.Transport, held: HeldBody | None) -> None:
@@ -42,7 +42,7 @@ class Flow(FlowControl):
 
 
 class ReaderWatch:
-    """A timer that aborts a connection if the caller reads nothing for `unread_s`."""
+    """Aborts a connection if the caller reads no byte for `unread_s` seconds."""
 
     def __init__(
         self,
@@ -62,13 +62,14 @@ class ReaderWatch:
             self._timer = self._call_later(self._unread_s, self._check, size)
 
     def stop(self) -> None:
-        """Stop the timer, because all bytes are sent or the connection is lost."""
+        """Stop the timer, as all bytes are sent or the connection is lost."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _check(self, before: int) -> None:
         self._timer = None
+        # a buffer that did not shrink: the caller has read nothing meanwhile
         if 0 < before <= self._transport.get_write_buffer_size():
             self._transport.abort()
         else:

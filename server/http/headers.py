@@ -22,7 +22,7 @@ _UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
 def read_query(query: bytes) -> dict[str, str]:
     """Return the parameters of a query string as a dictionary.
 
-    Raises BadInput if a name occurs twice.
+    Raises BadInput if a name occurs twice, or if the query is not ASCII.
     """
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
@@ -67,8 +67,8 @@ def only_header(headers: Headers, name: bytes) -> str | None:
 def content_type_in(headers: Headers) -> str:
     """Return the content type in lower case, without parameters; "" if it is absent.
 
-    All names of JSON become "application/json". BadInput is raised for JSON or text in
-    another charset than UTF-8.
+    Other types of JSON, such as "text/json", become "application/json". Raises BadInput
+    for JSON or text whose charset is not UTF-8.
     """
     value = only_header(headers, b"content-type") or ""
     kind, _, parameters = value.partition(";")
@@ -84,7 +84,7 @@ def content_type_in(headers: Headers) -> str:
 
 
 def type_and_budget_in(headers: Headers) -> tuple[str, str | None]:
-    """Return the content type, and the text of the budget header (None if absent)."""
+    """Return the content type, and the text of `x-budget-ms` (None if absent)."""
     return content_type_in(headers), only_header(headers, b"x-budget-ms")
 
 

@@ -39,7 +39,7 @@ class LoopTurn:
         return self._began_s
 
     def at_end(self, call: Callable[[], object]) -> None:
-        """Schedule `call` for the end of this turn, when its answers are written.
+        """Schedule `call` for the end of this turn, after its answers are written.
 
         If no connection was read in this turn, `call` runs in the loop's next turn.
         """
@@ -48,10 +48,10 @@ class LoopTurn:
         self._at_end.append(call)
 
     def later(self, call: Callable[[], object]) -> None:
-        """Schedule `call` for a later turn, after all functions scheduled before.
+        """Schedule `call` for a later turn, after all functions scheduled earlier.
 
-        One turn spends about `LATER_S` on such functions, so that turns stay short even
-        if many connections have bytes to parse.
+        One turn spends about `LATER_S` seconds on such functions. So turns stay short
+        even if many connections have bytes to parse.
         """
         self._later.append(call)
         self._call_later_ones()

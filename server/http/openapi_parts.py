@@ -1,4 +1,4 @@
-"""Functions that build an OpenAPI document from calls, responses and schemas."""
+"""Functions that build an OpenAPI document from operations, responses and schemas."""
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
@@ -23,7 +23,7 @@ def document(
     """Return the OpenAPI 3.1 document with `paths` and the schemas of `structs`."""
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REF)
     for schema in schemas.values():
-        _describe_pairs(schema)
+        _lists_for_tuples(schema)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -36,8 +36,8 @@ def document(
     }
 
 
-def _describe_pairs(schema: Any) -> None:
-    """Replace schemas of one-type tuples by schemas of lists; more tools read lists."""
+def _lists_for_tuples(schema: Any) -> None:
+    """Turn tuples of one type in `schema` into lists, because more tools read lists."""
     if isinstance(schema, dict):
         each = schema.get("prefixItems", [])
         if each and all(one == each[0] for one in each):
@@ -45,7 +45,7 @@ def _describe_pairs(schema: Any) -> None:
             schema["items"] = each[0]
     for inner in schema.values() if isinstance(schema, dict) else schema:
         if isinstance(inner, dict | list):
-            _describe_pairs(inner)
+            _lists_for_tuples(inner)
 
 
 def ref(struct: type[msgspec.Struct]) -> Schema:
@@ -54,7 +54,7 @@ def ref(struct: type[msgspec.Struct]) -> Schema:
 
 
 def fields(struct: type[msgspec.Struct]) -> dict[str, Schema]:
-    """Return the schemas of a structure's fields by name, without default values."""
+    """Return the JSON schema of each field of a structure, without default values."""
     _, schemas = msgspec.json.schema_components([struct], ref_template=_REF)
     described = schemas[struct.__name__]["properties"]
     return {
@@ -66,9 +66,10 @@ def fields(struct: type[msgspec.Struct]) -> dict[str, Schema]:
 def call(
     summary: str, answer: Schema, errors: Mapping[int, str] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return the OpenAPI description of a call.
+    """Return the OpenAPI description of one operation, such as `GET /livez`.
 
-    `answer` is the schema of its successful response, `errors` its errors by status.
+    `answer` is the schema of the response with status 200. `errors` maps each error
+    status to its description.
     """
     responses = {"200": response("The answer.", answer)}
     for status, meaning in errors.items():
@@ -83,7 +84,7 @@ def response(description: str, schema: Schema) -> dict[str, Any]:
 
 
 def in_query(name: str, schema: Schema, **more: str) -> dict[str, Any]:
-    """Return the OpenAPI description of a query parameter."""
+    """Return the OpenAPI description of a query parameter; `more` has other keys."""
     return {"name": name, "in": "query", **more, "schema": schema}
 
 

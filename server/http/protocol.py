@@ -50,9 +50,9 @@ PIECES_S = 0.0005
 
 
 def _without_offer(data: bytes, end: int) -> bytes:
-    """Remove headers that offer to upgrade the protocol from a request's head.
+    """Return a request's bytes without headers that offer another protocol.
 
-    `end` is the position where the head ends, or -1 if it is incomplete.
+    `end` is the position where the head ends, or -1 if the head is incomplete.
     """
     if end > 0 and (
         data.find(b"pgrade", 0, end) > 0 or data.find(b"PGRADE", 0, end) > 0
@@ -61,7 +61,7 @@ def _without_offer(data: bytes, end: int) -> bytes:
     return data
 
 
-def _what_came(data: bytes) -> str:
+def _why_not_http(data: bytes) -> str:
     """Return the error message for bytes that are not HTTP/1.1."""
     if data.startswith((b"PRI * HTTP/2", b"SM\r\n\r\n")):
         return "HTTP/2 came, as gRPC speaks it; this port answers HTTP/1.1"
@@ -91,17 +91,18 @@ class _Refused(Exception):
 class HttpProtocol(HttpToolsProtocol):
     """Uvicorn's HTTP/1.1 protocol, with arrival times, admission control and limits.
 
-    Each request's ASGI state has `arrived_s`, `caller` and `stop_timer`. `arrived_s` is
-    the time when the event loop's turn began that read the request's first byte;
-    pipelined requests that wait keep their early time. An application that reads a long
-    body under its own limits calls `stop_timer`.
-
-    The application's lifespan state may have an `admission`, which decides when a
-    request begins, and `direct`, functions that may answer a whole request without an
-    ASGI cycle.
-
     A connection parses and answers one request at a time. Pipelined requests wait as
     bytes, either in `Flow` or in the kernel.
+
+    Each request's ASGI state has three entries. `arrived_s` is the start of the event
+    loop's turn in which the request's first byte was read, even if the request then
+    waited behind others. `caller` is the `Caller` of the connection. `stop_timer`
+    cancels the time limit for the whole request to arrive; applications that read long
+    bodies under their own limits call it.
+
+    The application's lifespan state may have an `admission`, which decides when a
+    request begins, and a mapping `direct` of functions that may answer a whole request
+    without an ASGI cycle.
     """
 
     # Seconds for a request to arrive completely, and for a new connection to begin one.
@@ -242,14 +243,14 @@ class HttpProtocol(HttpToolsProtocol):
                 self._put_back(data)
             else:
                 why = error.__context__
-                said = _what_came(data)
+                said = _why_not_http(data)
                 self.logger.warning(said)
                 self._refuse(400, str(why) if isinstance(why, _Refused) else said)
         if self._next is not REQUEST:
             self._await_rest()
 
     def _put_back(self, data: bytes) -> None:
-        """Keep the bytes of a second request; replace the failed parser."""
+        """Keep the bytes after the first request, and replace the failed parser."""
         self._begins_behind, self.parser = False, self._new_parser()
         self._keep(
             data, data.find(END) + len(END) + (length_in(self._request.headers) or 0)
@@ -359,7 +360,7 @@ class HttpProtocol(HttpToolsProtocol):
         return False
 
     def _read_pieces(self, now_s: float) -> None:
-        """Parse bytes up to the end of a request, for at most `PIECES_S`."""
+        """Parse waiting bytes up to a request's end, for at most `PIECES_S` seconds."""
         while self._flow.unparsed:
             data, start = self._flow.unparsed, self._flow.at
             end = self._end_of_piece(data, start)
@@ -375,21 +376,23 @@ class HttpProtocol(HttpToolsProtocol):
             self._go_on_soon()
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
-        """Return the end of a piece of bytes in which at most one request ends.
+        """Return the position after the piece of `data` that begins at `start`.
 
-        The piece ends at an empty line, because a head and a chunked body end with one.
-        The empty line may begin in the piece before.
+        At most one request ends in a piece. If the length of the body is known, the
+        piece ends with the body. Otherwise it ends at an empty line, as each head and
+        each chunked body does.
         """
         missing = self._missing() if self._next is BODY else None
         if missing is not None:
             return min(start + missing, len(data))
+        # the piece before ended inside the empty line
         if self._next is not REQUEST and (line := _LINE_END.match(data, start)):
             return line.end()
         end = data.find(END, start, start + PIECE)
         return min(start + PIECE, len(data)) if end < 0 else end + len(END)
 
     def _missing(self) -> int | None:
-        """Return the bytes of the body still to come; None for a chunked body."""
+        """Return the number of body bytes still to come; None for a chunked body."""
         length = length_in(self._request.headers)
         return None if length is None else max(length - self._request.passed_bytes, 1)
 
@@ -403,17 +406,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._next, self._untimed = HEAD, True
 
     def on_url(self, url: bytes) -> None:
-        """Append a piece of the request's target.
-
-        The parser calls this for each piece.
-        """
+        """Append a piece of the request's target; the parser calls this for each."""
         self._request.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Append a header, and note `expect` and `connection`.
-
-        The parser calls this.
-        """
+        """Append a header from the parser, and note `expect` and `connection`."""
         name = name.lower()
         request = self._request
         request.section.append((name, value))
@@ -423,7 +420,7 @@ class HttpProtocol(HttpToolsProtocol):
                 request.expects_continue = True
 
     def on_headers_complete(self) -> None:
-        """Start an ASGI cycle, unless a direct function may answer the whole request.
+        """Start an ASGI cycle, unless the request may be answered without one.
 
         The parser calls this at the end of the headers.
         """
@@ -476,7 +473,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.on_body(piece)
 
     def on_body(self, body: bytes) -> None:
-        """Pass a piece of the body to the application, or keep it for a direct answer.
+        """Pass a piece of the body to the ASGI cycle; keep it if there is no cycle.
 
         The parser calls this for each piece.
         """
@@ -486,16 +483,16 @@ class HttpProtocol(HttpToolsProtocol):
             request.pieces.append(body)
             return
         request.passed_bytes += len(body)
-        self._keep_where_body_came()
+        self._keep_open_if_body_came()
         super().on_body(body)
 
-    def _keep_where_body_came(self) -> None:
+    def _keep_open_if_body_came(self) -> None:
         """Keep the connection open if the body came without "100 Continue"."""
         if self._closes_unless_body and not self.cycle.response_started:
             self.cycle.keep_alive, self._closes_unless_body = True, False
 
     def on_message_complete(self) -> None:
-        """Answer the request by its direct function, or let the application answer.
+        """Answer the request without ASGI, or pass its end to the application.
 
         The parser calls this at the end of the request.
         """
@@ -509,7 +506,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self._answered(answer)
                 return
             self._begin_cycle(answer)
-        self._keep_where_body_came()
+        self._keep_open_if_body_came()
         super().on_message_complete()
 
     def _raw_request(self) -> RawRequest:
@@ -525,7 +522,7 @@ class HttpProtocol(HttpToolsProtocol):
         )
 
     def _answered(self, answer: bytes) -> None:
-        """Write a direct function's answer, without uvicorn's request and response."""
+        """Write a response with the JSON `answer`, which was computed without ASGI."""
         # if there are direct functions, there are replies
         assert self._replies is not None
         request, parser = self._request, self.parser
@@ -538,10 +535,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._say(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
 
     def _say(self, said: bytes, *, keeps: bool) -> None:
-        """Write a whole reply.
-
-        Then wait for the next request if `keeps`, else close.
-        """
+        """Write the reply `said`; close the connection unless `keeps`."""
         self.server_state.total_requests += 1
         self.transport.write(said)
         if not keeps:
@@ -607,15 +601,12 @@ class HttpProtocol(HttpToolsProtocol):
         self._reader.start()
 
     def _is_idle(self) -> bool:
-        """Return True if no answer is being written.
-
-        Then the next request may begin.
-        """
+        """Return True if no answer is being written, so that a request may begin."""
         answered = self.cycle is None or self.cycle.response_complete
         return answered and not (self.flow.write_paused or self.transport.is_closing())
 
     def _put_off(self, admission: Admission, data: bytes, now_s: float) -> None:
-        """Queue a request for admission, or refuse it if that would be too late."""
+        """Queue a request for admission, or refuse it if the wait is too long."""
         waited_s, self._accept_wait_s = self._accept_wait_s, 0.0
         if admission.hold(self._resume, waited_s):
             self._unset_keepalive_if_required()
@@ -625,10 +616,7 @@ class HttpProtocol(HttpToolsProtocol):
             admission.refused(now_s)
 
     def _resume(self) -> None:
-        """Begin the request that waited for admission.
-
-        Its budget runs from its first byte.
-        """
+        """Begin the request that waited for admission."""
         if self._next is not WAITING:
             return
         data, self._delayed, self._next = self._delayed, b"", REQUEST
@@ -644,7 +632,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._close_if_ended()
 
     def _shed(self, data: bytes, start: int = 0) -> None:
-        """Refuse the request at `data[start:]` as overload, without parsing it."""
+        """Refuse the request at `data[start:]` with status 429, without parsing it."""
         assert self._replies is not None  # if there is an admission, there are replies
         end = data.find(END, start, start + LONGEST_HEAD + len(END))
         framing = framing_of(data[start:end]) if end > start else None
@@ -665,10 +653,9 @@ class HttpProtocol(HttpToolsProtocol):
             self._keep(data, over + len(data))
 
     def _leave(self, *, at_once: bool = False) -> None:
-        """Close the connection after `LINGER_S`, or at once if `at_once`.
+        """Close the connection after `LINGER_S` seconds, or at once if `at_once`.
 
-        The delay matters if the caller is still sending: closing at once would lose the
-        reply.
+        While the caller still sends, closing at once would lose the reply.
         """
         self._next = NOTHING
         self._stop_timer()
@@ -709,10 +696,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._close_saying(reply_bytes(error_reply(status, failure, CLOSE)))
 
     def _close_saying(self, said: bytes) -> None:
-        """Send a reply and close.
-
-        If another answer has begun, close without the reply.
-        """
+        """Send a reply and close; if another answer has begun, only close."""
         if self.transport.is_closing():
             return
         if self._request.answerer is not None:

@@ -30,7 +30,7 @@ _FRAMING = re.compile(
 
 
 class RawRequest(msgspec.Struct, frozen=True, gc=False):
-    """A complete request, passed to a direct function that answers without ASGI."""
+    """A complete request, passed to a function that answers without ASGI."""
 
     # The request as received, except that names of headers are in lower case
     query: bytes
@@ -70,17 +70,17 @@ class IncomingRequest(msgspec.Struct, eq=False):
 
 
 def is_probe(data: bytes) -> bool:
-    """Return True if the bytes are exactly one request for a health probe."""
+    """Return True if the bytes are exactly one request to a path in `UNREFUSED`."""
     method, _, rest = data[:64].partition(b" ")
     known = method in (b"GET", b"HEAD") and rest.partition(b" ")[0] in UNREFUSED
     return known and data.find(END) == len(data) - 4
 
 
 def framing_of(head: bytes) -> tuple[int, bool] | None:
-    """Return (bytes of the body, True if another request may follow).
+    """Return the body's length in bytes, and True if another request may follow.
 
-    `head` ends with its empty line. Returns None if the head is too long or unusual;
-    then a complete parser must read it.
+    `head` lacks the empty line at its end. Returns None if the head is too long or
+    unusual; then a complete parser must read it.
     """
     length, keeps = 0, True
     if len(head) > LONGEST_HEAD or not _PLAIN.fullmatch(head):
@@ -99,8 +99,8 @@ def framing_of(head: bytes) -> tuple[int, bool] | None:
 def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
     """Return True if `data` certainly has no byte of a second request.
 
-    `data` begins with a request; its head ends at position `end`, or is incomplete if
-    `end` is -1. Heads of more than `longest` bytes return False.
+    `data` begins with a request whose head ends at position `end`. Returns False if the
+    head is incomplete (`end` is -1) or longer than `longest` bytes.
     """
     if not 0 <= end <= longest:
         return False
@@ -109,7 +109,7 @@ def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
 
 
 def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Return the length of a body from its headers, in bytes; None if chunked."""
+    """Return a body's length in bytes by its headers; None if the body is chunked."""
     length = 0
     for name, value in headers:
         if name == b"transfer-encoding":
@@ -125,7 +125,8 @@ def with_host_of(
 ) -> list[tuple[bytes, bytes]]:
     """Return the headers with `host` taken from a target such as `http://a:80/b`.
 
-    RFC 9112, 3.2.2, demands this. The application sees only the target's path.
+    RFC 9112, 3.2.2, demands this. For targets without a host, the headers are returned
+    unchanged.
     """
     _, names_host, rest = target.partition(b"://")
     if not names_host:

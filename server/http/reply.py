@@ -37,7 +37,10 @@ def json_reply(answer: Any, status: int = 200) -> Reply:
 
 
 def error_reply(status: int, failure: Failure, *headers: Header) -> Reply:
-    """Return a JSON response with an error, and the headers that `status` needs."""
+    """Return a JSON response with an error.
+
+    It has the headers that `status` needs, and the given `headers`.
+    """
     more = list(headers)
     if status == 401:
         more.append(CHALLENGE)
@@ -91,26 +94,23 @@ class RawReplies:
     def ok(self, default: list[Header], body: bytes, *, keeps: bool) -> bytes:
         """Return the bytes of a JSON response with status 200.
 
-        `default` is uvicorn's list of headers. Uvicorn makes a new list if a header
-        changes, so an unchanged list means unchanged headers.
+        `default` is uvicorn's list of headers; uvicorn makes a new list if a header
+        changes. If not `keeps`, the response says that the connection closes.
         """
         if default is not self._default:
-            self._write_down(default)
+            self._build_shared(default)
         end = b"" if keeps else b"connection: close\r\n"
         return b"%b%d\r\n%b\r\n%b" % (self._start, len(body), end, body)
 
     def refusal(self, default: list[Header], *, keeps: bool) -> bytes:
-        """Return the bytes of the response to an overload, and count the refusal."""
+        """Return the bytes of a response with status 429, and count the refusal."""
         if default is not self._default:
-            self._write_down(default)
+            self._build_shared(default)
         self._count_refused()
         return self._kept if keeps else self._closed
 
-    def _write_down(self, default: list[Header]) -> None:
-        """Build the constant bytes of replies.
-
-        They change once a second with the date.
-        """
+    def _build_shared(self, default: list[Header]) -> None:
+        """Build the bytes that replies share; the date in them changes every second."""
         self._default = default
         empty = reply_bytes(_with(default, Reply(200, b"")))
         self._start = empty.removesuffix(b"0\r\n\r\n")

@@ -39,7 +39,7 @@ Values = Callable[[Model], Iterable[Value]]
 
 
 class Family(NamedTuple):
-    """A metric that every model has: its name, help text, type and values."""
+    """A metric of all models: its name, help text, type and values."""
 
     # Prometheus's name, metric class and help text
     name: str
@@ -69,7 +69,6 @@ def _counted(attribute: str) -> Values:
 
 
 def _total(attribute: str) -> Values:
-    """Return a function that reads a field of `PlannerTotals`."""
     return lambda model: [((), getattr(model.metrics.planners.totals(), attribute))]
 
 
@@ -80,7 +79,10 @@ def _base_models(model: Model) -> Iterator[Value]:
 
 
 def _served(read: Callable[[ServedModel], Any]) -> Values:
-    """Return a function that reads a value of a model, if the model is ready."""
+    """Return a function that applies `read` to a model that is ready.
+
+    For other models, that function returns no values.
+    """
     return lambda model: [((), read(model.served))] if model.served else []
 
 
@@ -317,7 +319,7 @@ class CpuThrottling(Collector):
         self._root = root
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the counter with its current value if the kernel has one."""
+        """Yield the counter with its current value, unless it is absent."""
         throttled_s = read_throttled_s(self._root)
         if throttled_s is not None:
             yield CounterMetricFamily(THROTTLED, THROTTLED_HELP, value=throttled_s)

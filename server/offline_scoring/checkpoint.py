@@ -30,13 +30,13 @@ class _Line(msgspec.Struct, omit_defaults=True):
 class Checkpoint:
     """The checkpoint file of a folder. One process at a time may have it open.
 
-    The first line describes the run by `facts`. The line with a part's plan is written
-    before the part is scored, so that a second try gives the same answers; the line
-    with a part's result is written after. A last line that was cut off is ignored.
+    The first line describes the run by `facts`. A part's plan is written before the
+    part is scored, so that a second try gives the same answers. Its result is written
+    after. A last line that was cut off is ignored.
 
-    The folder is created if missing. BadInput if the folder has parts and `resume` is
-    False, if the parts belong to a run with other facts, or if another process writes
-    to the folder.
+    The folder is created if missing. Raises BadInput if the folder has parts and
+    `resume` is False, if the parts belong to a run with other facts, or if another
+    process writes to the folder.
     """
 
     def __init__(self, folder: Path, facts: Mapping[str, Any], *, resume: bool) -> None:
@@ -91,7 +91,7 @@ class Checkpoint:
         self._lock.release()
 
     def begin(self, part: int, plan: BatchPlan) -> None:
-        """Record on disk that a worker begins to score a part with this plan."""
+        """Record on disk that a worker begins to score a part, and with which plan."""
         self._add(_Line(part, plan))
 
     def end(self, scored: PartScored) -> None:

@@ -1,4 +1,4 @@
-"""One run of `polydom score`: answers to all items go into one file."""
+"""One run of `polydom score`, which writes the answers to all items into one file."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ class FileRun:
     rows: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Read the index, and find the items."""
+        """Read the index and find the items; BadInput if options conflict."""
         refuse_answers(self.output, [self.index, self.items, *self.features])
         label, top = self.label, self.top
         index, package = load_index(self.index)
@@ -65,10 +65,11 @@ class FileRun:
     def carry_out(
         self, amount: float, workers: int, stops: bool, on_progress: OnProgress
     ) -> int:
-        """Score the remaining items within a budget. Return the number of errors.
+        """Score the remaining items, and return how many of them got an error.
 
-        If `stops`, an item that cannot be answered raises BadInput; the rows before it
-        stay, so that the run can be resumed.
+        `amount` is the budget of these items: seconds, or an amount in the index's
+        unit. If `stops`, an item that cannot be answered raises BadInput; the rows
+        before it stay, so that the run can be resumed.
         """
         errors = 0
         with PartialOutput(

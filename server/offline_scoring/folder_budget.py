@@ -1,7 +1,4 @@
-"""The total budget of a run in parts.
-
-After each part, the unspent rest sets the price of the next part.
-"""
+"""The total budget of a run in parts; the rest of it decides the next part's plan."""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -34,11 +31,12 @@ PARTS = 512
 
 
 class ShapeSample:
-    """Sizes and missing features of sampled items, from parts spread over all parts.
+    """Sizes and withheld features of sampled items.
 
-    Only the first items of a sampled part are read. A part that was not sampled is
-    represented by the sampled part before it. `lacking` has the columns that the index
-    knows and no sampled item has. BadInput if no sampled item is valid.
+    Only the first items of some parts are read; these parts are spread evenly over all
+    parts. Each other part is represented by the sampled part before it. `lacking` has
+    the columns that the index knows but no sampled item has. Raises BadInput if no
+    sampled item is valid.
     """
 
     def __init__(self, parts: Sequence[Part], package: Package, pair: bool) -> None:
@@ -65,10 +63,7 @@ class ShapeSample:
         return self._numbers[max(place, 0)]
 
     def of(self, number: int) -> list[Shape]:
-        """Return the shapes of a few sampled items that represent all items of a part.
-
-        `number` is the number of the part.
-        """
+        """Return the shapes of the sampled items that represent part `number`."""
         return self._shapes[self.representative(number)]
 
     def _read(self, part: Part, count: int) -> list[Shape]:
@@ -85,10 +80,7 @@ class ShapeSample:
         return shapes
 
     def _withheld(self, payload: object) -> int:
-        """Return a mask of the features that an item lacks.
-
-        Remember which columns are always empty.
-        """
+        """Return the mask of an item's withheld features; note its empty columns."""
         if not isinstance(payload, Mapping):
             return 0
         empty = self._columns.empty_in(payload)
@@ -106,17 +98,17 @@ class PartTiming:
     def ratio(self) -> float:
         """Measured cost of plans divided by predicted cost.
 
-        Predictions are high quantiles.
+        It is mostly below 1, because predictions are high quantiles.
         """
         return self._plans / self._predicted if self._predicted else 1.0
 
     @property
     def overhead(self) -> float:
-        """Mean measured cost of an item beyond its plan, such as reading."""
+        """Mean measured cost per item beside the plans, such as the cost of reading."""
         return self._beside / self._items if self._items else 0.0
 
     def add(self, scored: PartScored, predicted: float) -> None:
-        """Update the estimates by a finished part.
+        """Update the estimates with a finished part.
 
         `predicted` is the predicted cost of the part's plans. The first part of a
         process is ignored, because its time includes imports and compilation.
@@ -137,10 +129,10 @@ class _Begun(NamedTuple):
 
 
 class FolderBudget:
-    """The budget of a run in parts. It counts costs, and finds the next part's price.
+    """The budget of a run in parts. It counts costs, and finds the next part's plan.
 
-    `total` limits the cost of all parts, in processor seconds of the machine that
-    measured the index, or in the index's unit.
+    `total` limits the cost of all parts: processor seconds of the machine that measured
+    the index, or an amount in the index's unit.
     """
 
     def __init__(
@@ -162,7 +154,7 @@ class FolderBudget:
             self._to_come[sample.representative(part.number)] += part.count
 
     def find(self) -> BatchPlan:
-        """Return a plan by which all items still to come cost the rest of the total."""
+        """Return the plan with which the items still to come use up the budget."""
         counts: defaultdict[Shape, float] = defaultdict(float)
         for number, count in self._to_come.items():
             own = self._sample.of(number)
@@ -180,11 +172,11 @@ class FolderBudget:
         self._under_way[part.number] = _Begun(part.count, part.count * cost)
 
     def end(self, scored: PartScored) -> None:
-        """Charge the cost of a finished part, and update the timing."""
+        """Subtract the cost of a finished part, and update the timing."""
         self._charge(scored, self._under_way.pop(scored.number).predicted)
 
     def skip(self, part: Part, scored: PartScored) -> None:
-        """Charge the cost of a part that an earlier run finished."""
+        """Subtract the cost of a part that an earlier run finished."""
         self._to_come[self._sample.representative(part.number)] -= part.count
         self._charge(scored, scored.planned)
 

@@ -66,14 +66,11 @@ class FolderRun:
         return ShapeSample(self.parts, self._package, self._loaded.pairs)
 
     def foresee(self, total: float) -> BatchPlan:
-        """Return the plan that a total budget allows, by a sample of the items."""
+        """Return the plan that the budget `total` allows, estimated from a sample."""
         return FolderBudget(self._finder, self._sample, self.parts, total).find()
 
     def remarks(self) -> list[str]:
-        """Return a remark that names the columns of the index that are missing.
-
-        A column is missing if no sampled item has it. Returns [] if none is missing.
-        """
+        """Return a remark on the index's columns that no sampled item has, or []."""
         lacking = self._sample.lacking
         if not lacking:
             return []
@@ -92,11 +89,11 @@ class FolderRun:
         stops: bool = False,
         on_progress: OnProgress = lambda done, left=None: None,
     ) -> None:
-        """Score all unfinished parts into a folder.
+        """Score all unfinished parts into `folder`, one file for each part.
 
-        The file of a part appears when the part is complete. `total` limits the cost of
-        all parts, including parts of earlier runs. If `stops`, an item that cannot be
-        answered ends the run with BadInput. WorkerLost if worker processes are killed
+        A file appears when its part is complete. `total` limits the cost of all parts,
+        including parts of earlier runs. If `stops`, an item that cannot be answered
+        ends the run with BadInput. Raises WorkerLost if worker processes are killed
         again and again.
         """
         refuse_among(folder, self.items)
@@ -134,10 +131,7 @@ class FolderRun:
     def _skip_done(
         self, folder: Path, checkpoint: Checkpoint, budget: FolderBudget
     ) -> list[Part]:
-        """Charge finished parts to the budget.
-
-        Return the parts that are not finished.
-        """
+        """Subtract finished parts from the budget, and return all other parts."""
         left, doubtful = [], []
         for part in self.parts:
             path, scored = folder / part.name, checkpoint.scored.get(part.number)

@@ -1,4 +1,4 @@
-"""Read the items in folders, tables and JSON Lines, for an index."""
+"""Reads items for an index from folders, tables and JSON Lines files."""
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,11 +68,11 @@ def read_items(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> Rows:
-    """Read a folder, or a `.jsonl`, `.csv` or `.parquet` file, row by row.
+    """Read a folder, or a `.jsonl`, `.csv`, `.tsv` or `.parquet` file, row by row.
 
     Only columns that the index knows are read from a table. `separator` is the
-    separator of a CSV file, `encoding` the encoding of a CSV or JSON Lines file, or of
-    text files; both are detected if None. BadInput if no item is of the index's kind.
+    separator of a CSV file. `encoding` is the encoding of a CSV, JSON Lines or text
+    file. Both are detected if None. Raises BadInput if no item is of the index's kind.
     """
     if not is_folder(path):
         return read_rows(path, package, separator, encoding)
@@ -96,7 +96,7 @@ def is_folder(path: Path) -> bool:
 def files_in(folder: Path, kind: Kind, encoding: str | None = None) -> FoundFiles:
     """Return the files in a folder that are items of a kind.
 
-    BadInput if there is none.
+    Raises BadInput if there is none.
     """
     found = find_files(folder, kind, encoded=encoding is not None)
     if not found.files:
@@ -116,11 +116,11 @@ def read_rows(
     *,
     whole: bool = False,
 ) -> Rows:
-    """Read a `.jsonl`, `.csv` or `.parquet` file, row by row.
+    """Read a `.jsonl`, `.csv`, `.tsv` or `.parquet` file, row by row.
 
-    Items do not contain the column `label`. With `whole`, columns of records that the
-    index does not know are also read. Raises the errors of `read_items`, and BadInput
-    if the label column is missing, or if the index itself reads that column.
+    Items do not contain the column `label`. If `whole`, each `Row.whole` has all other
+    columns of a record, even columns that the index does not know. Raises the errors of
+    `read_items`, and BadInput if the label column is missing or is read by the index.
     """
     ending = path.suffix.lower()
     if not path.exists():
@@ -140,7 +140,7 @@ def read_rows(
 
 
 class ItemColumns(NamedTuple):
-    """Which columns of an Arrow table hold its items."""
+    """Which columns of an Arrow table have its items."""
 
     kind: Kind
     # Column of the items; None for the usual column, or if each row is a record
@@ -150,9 +150,9 @@ class ItemColumns(NamedTuple):
     beside: tuple[str, ...] = ()  # Columns that are not part of records
 
     def among(self, names: Sequence[str]) -> list[str]:
-        """Return the columns to read of a table with the columns `names`.
+        """Return the columns to read from a table with the columns `names`.
 
-        BadInput if the table has no column to read.
+        Raises BadInput if a needed column is missing.
         """
         if self.kind == "record" and self.column is None:
             known = self.known or [name for name in names if name not in self.beside]
@@ -193,7 +193,7 @@ def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableIt
 
 
 def decode_content(data: bytes, kind: Kind, encoding: str | None = None) -> Any:
-    """Return the payload of an item of a kind from a file's bytes.
+    """Return the item in a file's bytes: an image's bytes, a text, or a record.
 
     `encoding` is the encoding of texts; it is detected if None. Raises
     UnicodeDecodeError if the bytes are not text, and the errors of `decode_record`.
@@ -204,23 +204,17 @@ def decode_content(data: bytes, kind: Kind, encoding: str | None = None) -> Any:
 
 
 def text_in(cell: object) -> ScorableItem:
-    """Return the text in a table's cell. If the cell has no text, return an error."""
+    """Return the text in a table's cell, or an error if the cell has no text."""
     return cell if isinstance(cell, str) else BadItem("the row holds no 'text'")
 
 
 def record_in(cell: object) -> ScorableItem:
-    """Return the record in a table's cell.
-
-    If the cell has no record, return an error.
-    """
+    """Return the record in a table's cell, or an error if the cell has no record."""
     return cell if isinstance(cell, Mapping) else BadItem("the row holds no record")
 
 
 def image_in(cell: object) -> ScorableItem:
-    """Return the image in a table's cell, which is bytes or base64.
-
-    If the cell has no image, return an error.
-    """
+    """Return the image (bytes or base64) in a table's cell, or an error."""
     if isinstance(cell, Mapping):  # the form of cells in data sets of Hugging Face
         cell = cell.get("bytes")
     if isinstance(cell, str):
@@ -235,7 +229,7 @@ def rows_of(lines: Iterable[Line], package: Package) -> Iterator[Row]:
 
 
 class _Reader:
-    """Makes `Row` objects from rows of a file, and records unknown columns."""
+    """Makes `Row` objects from rows of a file, and notes unknown columns."""
 
     def __init__(self, package: Package, label: str | None, whole: bool) -> None:
         self.item_kind = package.kind
@@ -277,9 +271,9 @@ class _Reader:
         return self._facts[name].decimal if name in self._facts else None
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
-        """Return the columns of a table to read.
+        """Return which of a table's columns `names` to read.
 
-        BadInput if a needed column is missing.
+        Raises BadInput, naming `path`, if a needed column is missing.
         """
         self.names = tuple(names)
         own = [] if self._label is None else [self._label]
@@ -299,7 +293,7 @@ class _Reader:
         return own + (others if self._whole else wanted)
 
     def remarks(self) -> list[str]:
-        """Return remarks on unknown columns, and on known columns not found."""
+        """Return remarks on columns unknown to the index, and on missing columns."""
         remarks = []
         if self._left_out:
             shown = ", ".join(list(self._left_out)[:SHOWN])
@@ -316,7 +310,7 @@ class _Reader:
                 self._left_out[name[:80]] = None
 
     def rows(self, rows: Iterable[Any]) -> Iterator[Row]:
-        """Yield a `Row` for each mapping or error, with the number from 0 as name."""
+        """Yield a `Row` for each mapping or error. Its name is its number, from 0."""
         for number, row in enumerate(rows):
             if isinstance(row, BadItem):
                 yield Row(str(number), row)
@@ -346,8 +340,8 @@ class _Reader:
     def kind(self, name: str) -> str:
         """Return how to read a column's cells: "number", "word", "raw" or "any".
 
-        "word" is trimmed text, "raw" unchanged text, and "any" a number if possible,
-        else text.
+        "word" is trimmed text and "raw" is unchanged text. "any" is a number if the
+        cell has one, and text otherwise.
         """
         if name == self._label:
             return "number" if self._numeric else "raw"
@@ -367,9 +361,9 @@ class TextCells:
         self._decimals: dict[str, Decimal] = {}
 
     def read(self, name: str, cells: Any) -> Sequence[Value]:
-        """Return the values of one column's cells.
+        """Return the values of the cells of column `name`.
 
-        A cell that is not a number stays a string.
+        If a column should have numbers, a cell without a number stays a string.
         """
         from polydom.features.tables import column_kinds as kinds
 
@@ -404,9 +398,9 @@ class TextCells:
     def _number(
         self, cell: str | None, missing: Sequence[str], decimal: Decimal | None
     ) -> Value:
-        """Return the number in a cell, or None if the cell is empty.
+        """Return the number in a cell, its text if it has none, or None if it is empty.
 
-        If the cell has no number, its text is returned.
+        `missing` has the words that mean "empty", `decimal` is the decimal mark.
         """
         if cell is None or is_empty(cell, missing):
             return None

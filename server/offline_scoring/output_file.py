@@ -56,9 +56,9 @@ class WriteLock:
     def release(self) -> None:
         """Remove the lock file, then unlock it.
 
-        A process that opened the file before its removal locks a file without a name,
-        notices that, and opens a new one. On Windows no open file can be removed; there
-        `FileLock` removes it.
+        Another process may have opened the file before its removal. It then locks a
+        file without a name, notices that, and opens a new one. Windows cannot remove an
+        open file; there `FileLock` removes it.
         """
         with suppress(OSError):
             self._path.unlink()
@@ -66,11 +66,11 @@ class WriteLock:
 
 
 def refuse_answers(output: Path, read: Iterable[Path]) -> None:
-    """Raise BadInput if answers must not be written to `output`.
+    """Raise BadInput if answers must not be written to the file `output`.
 
-    A file of earlier answers may be replaced. It is an error if the ending is not
-    `.parquet`, `.jsonl` or `.csv`, if the file is part of a table in `read`, or if
-    `refuse_output` refuses it.
+    A file of earlier answers may be replaced. `output` is refused if its ending is not
+    `.parquet`, `.jsonl` or `.csv`, if it is one of the files `read` or is part of such
+    a table, or if `refuse_output` refuses it.
     """
     if output.suffix.lower() not in OUTPUTS:
         raise BadInput(f"{output}: one of {', '.join(OUTPUTS)} is needed")
@@ -81,7 +81,7 @@ def refuse_answers(output: Path, read: Iterable[Path]) -> None:
 
 
 def refuse_among(output: Path, items: Path) -> None:
-    """Raise BadInput if the output is the items' file, or in their table's folder."""
+    """Raise BadInput if `output` is the path `items`, or in that folder of a table."""
     place, own = output.resolve(), items.resolve()
     is_table = items.is_dir() and not is_folder(items)
     if place == own or (is_table and place.is_relative_to(own)):
@@ -99,15 +99,15 @@ def _are_answers(path: Path) -> bool:
 
 
 class PartialOutput:
-    """The `.partial` file, which holds the finished rows until an output is complete.
+    """The `.partial` file, which has the finished rows until an output is complete.
 
     The first line describes the run by `facts`. Every other line has one row and its
     checksum. A last line that was cut off is ignored. From the first damaged line on,
     all rows are scored again. `done` is the number of intact rows that an earlier run
     left.
 
-    BadInput if the file has rows and `resume` is False, if the rows belong to a run
-    with other facts, or if another process writes the file.
+    Raises BadInput if the file has rows and `resume` is False, if the rows belong to a
+    run with other facts, or if another process writes the file.
     """
 
     def __init__(
@@ -139,10 +139,7 @@ class PartialOutput:
         self._rows = self.done
 
     def _seek_end(self, head: bytes, resume: bool) -> None:
-        """Count the intact rows, and go to the end of the last one.
-
-        If there is none, write `head`.
-        """
+        """Count the intact rows, and go to their end; without rows, write `head`."""
         found = self._file.readline()
         if found and not _is_head(found, head):
             raise BadInput(
@@ -203,7 +200,7 @@ class PartialOutput:
         self._rows += 1
 
     def flush(self) -> None:
-        """Hand all rows to the operating system; they survive this process.
+        """Hand all rows to the operating system, so that they survive this process.
 
         Raises the errors of `add`.
         """
@@ -263,10 +260,7 @@ def _is_head(line: bytes, head: bytes) -> bool:
 
 
 def _sealed(row: bytes) -> bytes:
-    """Return a line of the row and its checksum, separated by a tab.
-
-    The row's JSON has no tab.
-    """
+    """Return a line with the row's JSON, a tab, and the row's checksum."""
     return b"%b\t%08x\n" % (row, crc32(row))
 
 

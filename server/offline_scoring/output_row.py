@@ -46,19 +46,22 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
         The class, and the score of each class. None if the index answers with numbers;
         scores are also None if the model stopped before its last base model.
     value, low, high
-        The number, and the interval that its label is expected in. None for classes.
+        The number, and the two bounds of its interval. None for classes.
     features
         Names of the features used, in the order of their computation.
     expected_quality, expected_accuracy
-        Quality and accuracy on held-out items of the model that answered; no accuracy
-        if answers are numbers.
+        Quality and accuracy of the model that answered, on held-out items. The accuracy
+        is None if answers are numbers.
     cost
-        Measured seconds of features and model, or the plan's predicted cost in the
-        index's unit.
+        Measured seconds of features and model. If the index counts no time: the plan's
+        predicted cost in the index's unit.
     error
         Reason why the item has no answer.
-    unknown, missing, base_models_used, base_models
-        As in `Answer`; None if empty or zero.
+    unknown, missing
+        Names of a record's columns with values unknown to the index; number of empty
+        columns that the model reads. None if there are none.
+    base_models_used, base_models
+        Number of base models evaluated, and of all; None without early exits.
     """
 
     item: int | str
@@ -85,10 +88,7 @@ def columns_of(numeric: bool) -> tuple[str, ...]:
 
 
 def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise BadInput if a column cannot be kept beside the answers.
-
-    The answers have a column of the same name, or `keep` has the name twice.
-    """
+    """Raise BadInput if `keep` has a name twice, or a name that is in `columns`."""
     for name in keep:
         if name in columns:
             raise BadInput(

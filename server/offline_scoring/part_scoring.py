@@ -125,10 +125,7 @@ class _PartScoring:
             os.fsync(file.fileno())
 
     def _batch(self, rows: Rows) -> Any:
-        """Score items.
-
-        Return an Arrow batch of the items' names, copied columns and answers.
-        """
+        """Score rows; return an Arrow batch of names, kept columns and answers."""
         import pyarrow as pa
 
         translator, plan, scored = self._opened.translator, self._plan, self._result
@@ -168,7 +165,7 @@ class _PartScoring:
             result.plans += assignment.cost
 
     def _sum_up(self, measured_s: float) -> None:
-        """Convert the measured seconds to seconds of the index's machine."""
+        """Convert measured seconds to seconds of the index's machine."""
         result = self._result
         result.measured_s, result.spent = measured_s, result.plans
         if self._planner.unit == "s":

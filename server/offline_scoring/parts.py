@@ -54,10 +54,7 @@ class Rows(NamedTuple):
 
 
 class Part(msgspec.Struct, frozen=True, tag=True):
-    """A part of the items.
-
-    One process scores a part, and writes its answers into one file.
-    """
+    """Some of a batch's items, which one process scores into one file."""
 
     number: int  # Number of the part from 0
     first: int  # Number of items in all earlier parts
@@ -70,14 +67,14 @@ class Part(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def is_near(self) -> bool:
-        """True if the first items can be read without much data before them."""
+        """True if the part begins near its file's start, so that sampling is cheap."""
         return True
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Yield the items in order, in blocks of `rows`.
+        """Yield the items in order, in blocks of at most `rows` items.
 
-        An item that cannot be read is yielded as an error. Raises BadInput if the
-        part's file cannot be read.
+        Each block also has the columns `keep`. An item that cannot be read is yielded
+        as an error. Raises BadInput if the part's file cannot be read.
         """
         raise NotImplementedError
 
@@ -85,7 +82,7 @@ class Part(msgspec.Struct, frozen=True, tag=True):
 class FilesPart(Part, frozen=True, tag="files"):
     """A part of a folder: some of its files.
 
-    `files` are their paths in the folder, in order.
+    `files` are their paths relative to the folder, in order.
     """
 
     folder: str
@@ -103,7 +100,7 @@ class FilesPart(Part, frozen=True, tag="files"):
 class ParquetPart(Part, frozen=True, tag="parquet"):
     """A part of a Parquet row group: `count` rows after the first `skip` rows.
 
-    The skipped rows have `skip_bytes` bytes.
+    The skipped rows have about `skip_bytes` bytes.
     """
 
     path: str
@@ -163,7 +160,7 @@ class LinesPart(Part, frozen=True, tag="lines"):
 
 
 def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
-    """Divide a folder, a `.parquet` or a `.jsonl` file into parts.
+    """Divide a folder, a `.parquet` file or a `.jsonl` file into parts.
 
     The same items give the same parts, of at most `most` items each. By default there
     are 200 parts, unless parts would have fewer than 32 or more than 65,536 items. No
@@ -262,7 +259,7 @@ def _opened(path: Path) -> Any:
 
 
 def _cut(batches: Iterator[Any], skip: int, count: int) -> Iterator[tuple[int, Any]]:
-    """Yield (n, rows) for the rows `skip` to `skip + count` of all batches.
+    """Skip `skip` rows, then yield `count` rows batch by batch, as (n, rows).
 
     n is the number of rows yielded before.
     """

@@ -53,15 +53,14 @@ def score_items(
     items
         Bytes of images, texts, or mappings of columns; read in chunks of 64.
     total_budget_s, total_budget
-        Cost of all items at most: seconds from the first item on, or an amount in the
-        unit of an index that counts no time.
+        Budget for all items together: seconds from the first item on or, if the index
+        counts no time, an amount in its unit.
     features
         Python files with your own features.
     count
         Number of items; by default `len(items)` if the items have a length.
     label, top
-        Return only the `top` items that are most likely of class `label`, the likeliest
-        first.
+        Yield only the `top` items that are likeliest of class `label`, likeliest first.
     workers
         Number of processes; with more than one, `index` must be a file.
     exact
@@ -111,10 +110,7 @@ def score_items(
 
 
 def answer(budget: BatchBudget, items: Iterable[Numbered]) -> Iterator[Result]:
-    """Answer numbered items chunk by chunk within a budget.
-
-    Yield the results in order.
-    """
+    """Answer numbered items in chunks within a budget; yield the results in order."""
     for chunk in _chunks(items):
         yield from budget.answers(chunk)
 
@@ -122,7 +118,7 @@ def answer(budget: BatchBudget, items: Iterable[Numbered]) -> Iterator[Result]:
 def _answer_by_many(
     budget: BatchBudget, file: IndexFile, workers: int, items: Iterable[Numbered]
 ) -> Iterator[Result]:
-    """Choose plans in this process, and carry them out in worker processes."""
+    """Choose plans in this process, carry them out in others, and yield results."""
     under_way: deque[tuple[list[Numbered], Chunk]] = deque()
 
     def calls() -> Iterator[tuple[IndexFile, list[Assignment]]]:
@@ -132,7 +128,7 @@ def _answer_by_many(
             yield file, chunk.assignments
 
     finished = Workers.here(workers).run(_work, calls(), stage="scoring", cure=CURE)
-    for outcomes, all_s in finished:
+    for outcomes, all_s in finished:  # in the order of the calls
         given, chunk = under_way.popleft()
         chunk.all_s = all_s
         yield from chunk.results(given, iter(outcomes))
@@ -141,10 +137,7 @@ def _answer_by_many(
 def _work(
     file: IndexFile, assignments: list[Assignment]
 ) -> tuple[list[Outcome | PolydomError], float]:
-    """Carry out a chunk in a worker.
-
-    Return the outcomes, and the seconds that they took.
-    """
+    """Carry out plans in a worker; return the outcomes, and the seconds they took."""
     planner = file.open().translator.planner
     began_s = planner.now()
     outcomes = list(try_each(planner, assignments))
@@ -158,13 +151,13 @@ def _chunks(items: Iterable[Numbered]) -> Iterator[list[Numbered]]:
 
 
 def _best_of(top_k: TopK, results: Iterable[Result]) -> Iterator[Result]:
-    """Answer all items, then yield the likeliest of a class.
+    """Yield the results of the items that are likeliest of a class, likeliest first.
 
-    Items that failed are left out.
+    All `results` are read before the first is yielded. Failed items are left out.
     """
     for result in results:
         if isinstance(result, Answered):
             top_k.offer(result)
-    for _ in top_k.improve():
+    for _ in top_k.improve():  # spends the rest of the budget on the likeliest items
         pass
     yield from top_k.ranking()

@@ -33,8 +33,8 @@ from .worker_index import IndexFile, WorkerIndex
 class Scorer:
     """Classifies partitions of items, for engines that spread items over a cluster.
 
-    A scorer is small enough to send anywhere, as it holds the path of the index and not
-    the index. Each process opens the index once, and refuses another file at the path.
+    A scorer is small enough to send to all machines, as it has only the path of the
+    index. Each process opens the index once, and refuses another file at the path.
     While a scorer computes, numeric libraries use one thread.
 
     Parameters
@@ -45,8 +45,8 @@ class Scorer:
         Plan of the batch: it decides each item by itself, so answers do not depend on
         the partitions.
     item_budget_s, item_budget
-        In place of a plan: mean cost of an item. The budget of a partition is this cost
-        times the number of its items.
+        Mean cost of an item, instead of a plan: seconds, or an amount in the index's
+        unit. A partition's budget is this cost times the number of its items.
     column
         Column of images or texts; by default `image`, `image_base64` or `text`. For
         records: column of structures; by default each row is a record.
@@ -61,7 +61,7 @@ class Scorer:
     Attributes
     ----------
     columns
-        Columns of the answers: fields of `Scored` without the position, then `price`
+        Names of the answers' columns: fields of `Scored` except `item`, then `price`
         and `index_version`.
 
     Raises
@@ -125,7 +125,7 @@ class Scorer:
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Answer Arrow batches one by one, for Spark's `mapInArrow`.
 
-        Yields a batch of `schema` with as many rows for each batch. Raises the errors
+        For each batch, yields a batch of `schema` with as many rows. Raises the errors
         of `table`.
         """
         return map(self._batch, batches)
@@ -144,8 +144,8 @@ class Scorer:
     def frame(self, frame: Any) -> Any:
         """Answer a pandas DataFrame, for Dask's `map_partitions`.
 
-        The result has the DataFrame's index, and the columns to keep unchanged. Raises
-        the errors of `table`.
+        The result has the DataFrame's index. Its first columns are the unchanged
+        columns `keep`. Raises the errors of `table`.
         """
         import pandas as pd
         import pyarrow as pa
@@ -172,7 +172,8 @@ class Scorer:
     def schema(self, given: Any = None) -> Any:
         """Return the Arrow schema of the answers to items with the schema `given`.
 
-        `given` has the types of columns to keep. Raises BadInput if one is missing.
+        `given` has the types of the columns to keep. Raises BadInput if it lacks such a
+        column.
         """
         import pyarrow as pa
 
@@ -195,7 +196,7 @@ class Scorer:
         return ", ".join([*kept, *own])
 
     def _batch(self, batch: Any) -> Any:
-        """Answer an Arrow batch. In the result, the columns to keep come first."""
+        """Answer an Arrow batch; return the columns to keep, then the answers."""
         import pyarrow as pa
 
         schema = self.schema(batch.schema)

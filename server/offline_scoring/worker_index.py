@@ -23,8 +23,8 @@ class WorkerIndex:
     """An index that is ready to answer in this process.
 
     `index` has the costs of the machine that measured it, `translator` the costs of
-    this machine. `is_fresh` is True until the process scores its first part. The time
-    of that part includes imports and compilation, so it does not count for estimates.
+    this machine. `is_fresh` is True until the process scores its first part. The first
+    part also spends time on imports and compilation, so estimates ignore it.
     """
 
     def __init__(self, index: Index, features: Sequence[Path]) -> None:

@@ -63,9 +63,9 @@ async def abort(context: Any, status: int, failure: Failure) -> NoReturn:
 
 
 class Places:
-    """A limited number of places; each is for one call that waits for a long message.
+    """Limits how many calls wait for a long message: each of them needs a place.
 
-    A place bounds memory, because each call may hold a whole message. Only the event
+    The limit bounds memory, because each call may keep a whole message. Only the event
     loop may use the object.
     """
 
@@ -79,7 +79,7 @@ class Places:
         self._waiting: dict[asyncio.Future[PolydomError], float] = {}
 
     def close(self) -> None:
-        """Allow no more calls, and end calls that wait for a message with NotReady."""
+        """Admit no more calls, and end the waiting calls with NotReady."""
         self._closed = True
         for ended in self._waiting:
             if not ended.done():
@@ -89,10 +89,10 @@ class Places:
     def take(self) -> Iterator[list["asyncio.Task[Any]"]]:
         """Occupy a place while the context is open, and yield an empty list.
 
-        The caller adds the task that reads the call's message to the list; the place
+        The caller adds the task that reads the call's message to the list. The place
         becomes free after that task has ended. If no place is free, the call that has
-        waited longest is ended, if it has waited for `LEAST_S` seconds. Otherwise
-        Overloaded is raised.
+        waited longest is ended, unless it has waited for less than `LEAST_S` seconds;
+        then Overloaded is raised.
         """
         if self._closed:
             raise _stopping()
@@ -106,11 +106,11 @@ class Places:
             _when_done(readings, self._give_back)
 
     async def wait(
-        self, there: "asyncio.Future[None]", within_s: float | None = None
+        self, arrival: "asyncio.Future[None]", within_s: float | None = None
     ) -> None:
-        """Wait until `there` is done, which means that the call's message has arrived.
+        """Wait until the future `arrival` is done: then the call's message has arrived.
 
-        Raise ReceiveTimeout after `within_s` seconds, or Overloaded if another call
+        Raises ReceiveTimeout after `within_s` seconds, and Overloaded if another call
         needs this call's place.
         """
         if self._closed:
@@ -119,11 +119,11 @@ class Places:
         self._waiting[ended] = time.monotonic()
         try:
             await asyncio.wait(
-                (there, ended), timeout=within_s, return_when=asyncio.FIRST_COMPLETED
+                (arrival, ended), timeout=within_s, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
             self._waiting.pop(ended, None)
-        if there.done():
+        if arrival.done():
             return
         if ended.done():
             raise ended.result()
@@ -148,8 +148,8 @@ class Places:
 class Intake:
     """Reads the messages of gRPC calls, a few at a time; for the event loop only.
 
-    At most `most` requests and `most` streams may be receiving messages. `longest` is
-    the largest size of a message in bytes.
+    At most `most` requests and `most` streams read messages at once. `longest` is the
+    largest size of a message in bytes.
     """
 
     def __init__(self, most: int, longest: int) -> None:
@@ -167,32 +167,32 @@ class Intake:
         If the message arrives slowly, the call occupies one of a few places.
         ReceiveTimeout or Overloaded is raised if the message takes too long.
         """
-        await self._have_turn()
-        there, reading = self._begin(context)
+        await self._acquire_turn()
+        arrival, reading = self._begin(context)
         held = [reading]
         try:
             began_s = time.monotonic()
-            await asyncio.wait((there,), timeout=QUICK_S)
-            if not there.done() and time.monotonic() - began_s > 2 * QUICK_S:
+            await asyncio.wait((arrival,), timeout=QUICK_S)
+            if not arrival.done() and time.monotonic() - began_s > 2 * QUICK_S:
                 # the event loop was late, so the message may have come meanwhile
-                await asyncio.wait((there,), timeout=QUICK_S)
-            if there.done():
+                await asyncio.wait((arrival,), timeout=QUICK_S)
+            if arrival.done():
                 await _settled(reading)
             held.clear()
         finally:
             _when_done(held, self._quick.release)
-        if not there.done():
+        if not arrival.done():
             with self._slow.take() as readings:
                 readings.append(reading)
-                await self._wait(self._slow, there, RECEIVE_S)
+                await self._wait(self._slow, arrival, RECEIVE_S)
                 await _settled(reading)
         received = reading.result()
         if received is None:
             raise BadInput("the call has no message")
         return received
 
-    async def _have_turn(self) -> None:
-        """Wait until few enough calls are reading; raise Overloaded after `WAIT_S`."""
+    async def _acquire_turn(self) -> None:
+        """Wait for permission to read; raise Overloaded after `WAIT_S` seconds."""
         if not self._quick.locked():
             await self._quick.acquire()
             return
@@ -205,21 +205,24 @@ class Intake:
     async def next(
         self, context: Any, readings: "list[asyncio.Task[Any]]"
     ) -> Received | None:
-        """Return the next message of a stream; None after the last."""
-        there, reading = self._begin(context)
+        """Return the next message of a stream; None after the last.
+
+        The list `readings` then contains only the task that reads this message.
+        """
+        arrival, reading = self._begin(context)
         readings[:] = [reading]
-        await self._wait(self.streams, there)
+        await self._wait(self.streams, arrival)
         await _settled(reading)
         return reading.result()
 
     async def _wait(
         self,
         places: Places,
-        there: "asyncio.Future[None]",
+        arrival: "asyncio.Future[None]",
         within_s: float | None = None,
     ) -> None:
         try:
-            await places.wait(there, within_s)
+            await places.wait(arrival, within_s)
         except (PolydomError, asyncio.CancelledError):
             self.size += self._longest  # the size of the part that has come is unknown
             raise
@@ -227,24 +230,24 @@ class Intake:
     def _begin(
         self, context: Any
     ) -> tuple["asyncio.Future[None]", "asyncio.Task[Received | None]"]:
-        """Begin to read; return a future that is done on arrival, and the reading task.
+        """Start a task that reads a message; return a future and the task.
 
-        The task is never cancelled, because gRPC would then not free the received
-        bytes.
+        The future is done when the message has arrived, or the task has failed. The
+        task is never cancelled, because gRPC would then not free the received bytes.
         """
-        there = asyncio.get_running_loop().create_future()
-        reading = asyncio.ensure_future(self._read(context, there))
+        arrival = asyncio.get_running_loop().create_future()
+        reading = asyncio.ensure_future(self._read(context, arrival))
         reading.add_done_callback(_forget)
-        return there, reading
+        return arrival, reading
 
     async def _read(
-        self, context: Any, there: "asyncio.Future[None]"
+        self, context: Any, arrival: "asyncio.Future[None]"
     ) -> Received | None:
         try:
-            received: Any = await self._taking_turns(context.read(), there)
+            received: Any = await self._taking_turns(context.read(), arrival)
         finally:
-            if not there.done():
-                there.set_result(None)
+            if not arrival.done():
+                arrival.set_result(None)
         if received is grpc.aio.EOF:
             return None
         self.size += len(received.data)
@@ -252,7 +255,7 @@ class Intake:
 
     @types.coroutine
     def _taking_turns(
-        self, reading: Any, there: "asyncio.Future[None]"
+        self, reading: Any, arrival: "asyncio.Future[None]"
     ) -> Generator[Any, Any, Any]:
         """Await a message's arrival, then delay its copy, so that other tasks can run.
 
@@ -269,7 +272,7 @@ class Intake:
         except BaseException:
             reading.close()
             raise
-        there.set_result(None)
+        arrival.set_result(None)
         begun_s = time.monotonic()
         if begun_s - asked_s > QUICK_S:  # messages that come sooner are short
             while begun_s < self._next_s:
@@ -304,6 +307,6 @@ def _stopping() -> NotReady:
 
 
 def _forget(reading: "asyncio.Future[Any]") -> None:
-    """Retrieve the exception of a reading task, or asyncio would log it."""
+    """Retrieve the exception of a reading task, so that asyncio does not log it."""
     if not reading.cancelled():
         reading.exception()

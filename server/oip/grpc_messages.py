@@ -97,7 +97,7 @@ COPIES, VALUE_BYTES = 3, 100
 
 
 class Asked(NamedTuple):
-    """An inference request of which only the fields beside the data are decoded."""
+    """A decoded inference request; if it was long, its data is still encoded."""
 
     message: Message  # The decoded message; for a long request without its data
     # For a long request: encoded contents by position of the input
@@ -107,7 +107,7 @@ class Asked(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """The size in bytes of a simple message that takes as long to process."""
+        """Size in bytes; more if many inputs and outputs make processing slower."""
         entries = len(self.message.inputs) + len(self.message.outputs)
         return max(self.size, LARGE // 1024 * entries)
 
@@ -145,7 +145,7 @@ def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
             raw.append(value)
             continue
         if (field.number, field.kind) == (_INPUTS.number, LENGTH):
-            said, contents, count = _said(value, left)
+            said, contents, count = _split_input(value, left)
             left -= count
             if contents is not None:
                 typed[inputs] = contents
@@ -158,8 +158,12 @@ def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
     return Asked(_decoded(_REQUEST, b"".join(kept)), typed, raw, len(data))
 
 
-def _said(given: memoryview, most: int) -> tuple[bytes, memoryview | None, int]:
-    """Return an input's description, its contents or None, and its number of fields."""
+def _split_input(given: memoryview, most: int) -> tuple[bytes, memoryview | None, int]:
+    """Split an encoded input into its description and its contents.
+
+    Returns the description, the contents (None if absent), and the number of fields.
+    Raises BadInput for more than `most` fields.
+    """
     kept: list[memoryview] = []
     held: list[memoryview] = []
     count = 0
@@ -184,7 +188,7 @@ def _decoded(kind: Any, data: bytes) -> Message:
 
 
 def message_of(name: str, facts: Any) -> Message:
-    """Return a message of type `name` with the fields of a struct or dict."""
+    """Return a message of type `name` with the fields of `facts`, a struct or dict."""
     return ParseDict(msgspec.to_builtins(facts), MESSAGES[name]())
 
 
@@ -198,7 +202,7 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
 
 
 def declared_in(asked: Asked) -> list[Declared]:
-    """Return the checked names, datatypes and shapes of the inputs, without values."""
+    """Check and return the name, datatype and shape of each input, without values."""
     message, raw = asked.message, asked.raw
     if raw and len(raw) != len(message.inputs):
         raise BadInput(
@@ -225,7 +229,7 @@ def declared_in(asked: Asked) -> list[Declared]:
 
 
 def size_of(asked: Asked, declared: Iterable[Declared]) -> int:
-    """Return the most bytes of memory that a request needs until it is answered."""
+    """Return the most bytes of memory that a request needs until its answer is sent."""
     return COPIES * asked.size + VALUE_BYTES * sum(tensor.size for tensor in declared)
 
 

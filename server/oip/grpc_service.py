@@ -236,7 +236,7 @@ class _RequestFacts:
 
 
 class _Answer(NamedTuple):
-    """An encoded answer, and the response that the metrics count after it is sent."""
+    """An encoded answer, and the response to count when it is sent; None for errors."""
 
     message: Message
     inferred: InferResponse | None
@@ -260,9 +260,9 @@ async def serving_grpc(
     """Serve gRPC while the context is open; yield the port.
 
     For port 0, the system chooses a free port. Several processes may share a port. A
-    function that begins to stop the server is appended to `when_stopping`. When the
-    context closes, open calls may finish until `DRAIN_S` seconds after that function
-    was called.
+    function that begins to stop the server is appended to `when_stopping`; it is also
+    called when the context closes. Open calls may finish until `DRAIN_S` seconds after
+    that.
     """
     served = GrpcService(service)
     health = GrpcHealth(service.repository, served.probes)
@@ -335,9 +335,9 @@ _trim = _trim_of_c_library()
 async def give_back_spare(size: Callable[[], int]) -> None:
     """Return freed memory to the system from time to time, until cancelled.
 
-    Small freed pieces lie between pieces in use, so glibc keeps them: hundreds of
-    megabytes after many long requests. Returning them occupies a thread for about 0.1
-    ms per megabyte. `size` returns the bytes of all requests since the start.
+    `size` returns the bytes of all requests since the start. glibc keeps small freed
+    pieces that lie between pieces in use: hundreds of megabytes after many long
+    requests. Returning them occupies a thread for about 0.1 ms per megabyte.
     """
     if _trim is None:
         return

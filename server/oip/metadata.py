@@ -81,10 +81,7 @@ class ModelMetadata(msgspec.Struct):
 
 
 class ModelIndex(msgspec.Struct):
-    """The entry of one model in the list of the repository.
-
-    The protocol calls the list an index; each entry has a model's name and state.
-    """
+    """One model's entry in the answer to a repository index request."""
 
     name: str
     version: str
@@ -98,7 +95,7 @@ def server_facts() -> ServerFacts:
 
 
 def config_of(metadata: ModelMetadata) -> dict[str, Any]:
-    """Return a model's metadata as a Triton model configuration, without batching."""
+    """Return a model's metadata as a Triton model configuration without batching."""
     return {
         "name": metadata.name,
         "platform": metadata.platform,
@@ -122,7 +119,7 @@ class Duration(msgspec.Struct):
 
 
 class InferenceStatistics(msgspec.Struct):
-    """Total durations of each phase of inference; the cache counts are 0."""
+    """Total durations of each phase of inference; the cache counts are always 0."""
 
     success: Duration
     fail: Duration

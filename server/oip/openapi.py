@@ -112,5 +112,6 @@ def _errors(*statuses: int) -> dict[int, str]:
 def _ready(summary: str, answer: type[msgspec.Struct], *errors: int) -> dict[str, Any]:
     described = call(summary, ref(answer), _errors(*errors))
     responses = described["responses"]
+    # clients read the same body if the answer is "not ready"
     responses["503"] = {**responses["200"], "description": _MEANINGS[503]}
     return described

@@ -44,9 +44,9 @@ class Parameters:
     ) -> "Parameters":
         """Read and check the parameters of a request.
 
-        Clients send many parameters without a meaning here, such as `content_type`;
-        they are ignored. BadInput is raised for a name that is similar to a known one,
-        because a misspelt budget would have no effect.
+        Unknown parameters, such as `content_type`, are ignored, because clients send
+        many of them. Raises BadInput for an unknown name that is similar to a known
+        one, because a misspelt budget would have no effect.
         """
         named: dict[str, Any] = {}
         given = {name: v for name, v in parameters.items() if v is not None}
@@ -74,17 +74,17 @@ class Parameters:
         return cls(named, caller_timeout_s)
 
     def give(self, ask: PredictRequest) -> None:
-        """Set the fields of `ask` that are the same for every item."""
+        """Set these parameters in `ask`, the request for one item."""
         for name, value in self.named.items():
             setattr(ask, name, value)
 
     def shared(
         self, unit: str, settings: Settings, arrived_s: float, reserve_s: float = 0.0
     ) -> "SharedBudget":
-        """Return the budget that all items of the request share, from `arrived_s` on.
+        """Return the budget that all items of the request share.
 
-        All answers are sent together, so `reserve_s`, the seconds reserved for sending,
-        counts only once.
+        It begins at `arrived_s`. All answers are sent together, so `reserve_s`, the
+        seconds reserved for sending, counts only once.
         """
         named = self.named
         amount = read_amount(unit, named.get("budget_ms"), named.get("budget"))
@@ -105,7 +105,10 @@ class Parameters:
 
 
 def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
-    """Set `budget_ms` from Triton's timeout in whole microseconds; 0 means none."""
+    """Set `budget_ms` to a timeout of `value` microseconds; 0 means no timeout.
+
+    Raises BadInput if `twice` is True, which means that a budget is given, too.
+    """
     if type(value) is not int or value < 0:
         raise BadInput(
             f"timeout is {value!r:.40}; it is in microseconds: a whole number, 0 or "
@@ -126,7 +129,7 @@ class SharedBudget:
     spent: float = 0.0
 
     def give(self, ask: PredictRequest, now_s: float, items: int) -> None:
-        """Set the budget of the next item; `items` remain, including this item."""
+        """Set the budget of `ask`, which is one of `items` items that remain."""
         budget = self.budget
         if isinstance(budget, Deadline):
             share_s = budget.left(now_s) / items + budget.reserve_s
@@ -136,7 +139,7 @@ class SharedBudget:
             ask.budget = max(budget.amount - self.spent, 0.0) / items
 
     def met(self, out_s: float) -> bool:
-        """Return True if the budget is met by answers that are sent at `out_s`."""
+        """Return True if answers that are sent at `out_s` meet the budget."""
         budget = self.budget
         if isinstance(budget, Deadline):
             return out_s <= budget.due_s
@@ -144,7 +147,7 @@ class SharedBudget:
         return self.spent <= budget.amount or math.isclose(self.spent, budget.amount)
 
     def facts(self, now_s: float) -> dict[str, float]:
-        """Return the response's fields for the budget and its use until `now_s`."""
+        """Return the response's fields on the budget, and on its use until `now_s`."""
         budget = self.budget
         if isinstance(budget, Deadline):
             return {

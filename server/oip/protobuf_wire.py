@@ -34,7 +34,7 @@ class Field(NamedTuple):
 def fields(message: memoryview, most: int) -> Iterator[Field]:
     """Yield the fields of a message in order, without looking into nested messages.
 
-    BadInput is raised for a malformed message, or one with more than `most` fields.
+    Raises BadInput for a malformed message, and for more than `most` fields.
     """
     at = count = 0
     while at < len(message):
@@ -94,9 +94,9 @@ def pieces(
 ) -> Iterator[bytes]:
     """Split a message into short messages with the same fields in the same order.
 
-    All fields that are read must be repeated fields. `packed` maps the numbers of
-    fields that may be split to the bytes of each value in them; 0 means varints. At
-    most `most` fields are read.
+    The message may have only repeated fields, at most `most` of them. `packed` has the
+    numbers of fields that may be split, each with the width of its values in bytes; 0
+    means varints.
     """
     start = 0
     for field in fields(message, most):
@@ -118,7 +118,7 @@ def pieces(
 
 
 def _cut(numbers: memoryview, width: int) -> Iterator[memoryview]:
-    """Yield pieces of packed numbers of `width` bytes each; width 0 means varints."""
+    """Split packed numbers of `width` bytes each into pieces; 0 means varints."""
     start = 0
     while start < len(numbers):
         end = min(start + PIECE, len(numbers))

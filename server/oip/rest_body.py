@@ -107,7 +107,10 @@ class Decoded:
         self._all = all_
 
     def encode(self, inferred: InferResponse) -> tuple[bytes, int | None]:
-        """Return (body, length of the JSON); the length is None without binary data."""
+        """Encode an answer; return the body, and the length of the JSON in it.
+
+        The length is None if the body has no binary data.
+        """
         outputs, parts = [], []
         for tensor in inferred.outputs:
             output = OutputTensor(tensor.name, tensor.datatype, tensor.shape)
@@ -129,8 +132,8 @@ def decode_infer(
     """Decode and check the body of an inference request.
 
     The body has `json_length` bytes of JSON, followed by the binary tensors in their
-    order; None means that the whole body is JSON. `widest` is the largest number of
-    values of an item.
+    order. If `json_length` is None, the whole body is JSON. `widest` is the largest
+    number of values that an item has in one input.
     """
     if json_length is not None and not 0 < json_length <= len(body):
         raise BadInput(
@@ -189,7 +192,10 @@ def _unless_null(raw: Raw | UnsetType) -> Any:
 
 
 def _short(raw: Any, what: str) -> bytes:
-    """Return the bytes of the part called `what`; raise BadInput if they are many."""
+    """Return the bytes of a part of the JSON; raise BadInput if it is too long.
+
+    `what` names the part in the error message.
+    """
     if raw is UNSET:
         return b"null"
     data = bytes(raw)
@@ -199,7 +205,7 @@ def _short(raw: Any, what: str) -> bytes:
 
 
 def _read_data(given: InputBody, data: Any, widest: int) -> Tensor:
-    """Decode data from JSON, after its shape has been checked."""
+    """Check an input's shape, then decode its JSON data."""
     declared = Declared.read(given.name, given.datatype, given.shape)
     if not isinstance(data, Raw):
         return declared.from_json(data)

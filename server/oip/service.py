@@ -1,4 +1,4 @@
-"""The Open Inference Protocol apart from HTTP and gRPC: models and inference."""
+"""Models and inference of the Open Inference Protocol, shared by HTTP and gRPC."""
 
 import asyncio
 import math
@@ -73,8 +73,9 @@ class InferResponse:
 class InferenceService:
     """Answers the requests of HTTP and gRPC; for the event loop only.
 
-    An empty version means any version. Methods with a model raise UnknownModel or
-    NotReady, like `Repository.get`. If `access` has no tokens, nobody may load models.
+    An empty version means any version. Methods with an argument `model` raise
+    UnknownModel or NotReady, like `Repository.get`. If `access` has no administrators'
+    tokens, nobody may load or unload models.
     """
 
     def __init__(self, repository: Repository, access: Access) -> None:
@@ -186,8 +187,8 @@ class InferenceService:
     ) -> InferResponse:
         """Answer all items of a request within one budget.
 
-        The caller waits at most `caller_timeout_s` seconds from the arrival. Each
-        `transport`, "http" or "grpc", has its own statistics of send times.
+        The caller waits at most `caller_timeout_s` seconds from `arrived_s` on. Send
+        times are measured for each `transport`, "http" or "grpc", by itself.
         """
         served = self._served(inference.model, inference.version)
         items, translator = self._items_of(served), served.translator
@@ -237,7 +238,7 @@ class InferenceService:
         return items
 
     def refuse_change(self, headers: Headers) -> None:
-        """Raise an error if the caller may not load or unload models."""
+        """Raise NotAllowed or Unauthorized unless the caller may change models."""
         if self.access.admin is None:
             raise NotAllowed(
                 "the operator lets nobody load or unload models over the wire"
@@ -279,7 +280,7 @@ def _facts(
 
 
 def _gaps(answers: Sequence[Answer]) -> dict[str, Parameter]:
-    """Return the names of unknown columns, and the largest number of missing ones."""
+    """Return unknown columns, and the largest number of columns missing in an item."""
     told: dict[str, Parameter] = {}
     unknown = dict.fromkeys(name for a in answers for name in a.unknown or ())
     if unknown:

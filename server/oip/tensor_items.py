@@ -41,7 +41,7 @@ class Requested(NamedTuple):
 
 
 class Items:
-    """Converts between the tensors of requests and responses, and items and answers.
+    """Converts the input tensors of requests to items, and answers to output tensors.
 
     `inputs` and `outputs` are the metadata: names, datatypes and shapes. `widest` is
     the largest number of values that an item has in one input.
@@ -128,7 +128,7 @@ class Items:
     ) -> list[Tensor]:
         """Return the requested output tensors.
 
-        If `outputs` is empty, they are label and scores or, for numbers, value and
+        If `outputs` is empty, these are label and scores or, for numbers, value and
         interval. If `asks_scores` returns True, each answer must have scores. `met` is
         True if all answers met their budget.
         """
@@ -156,7 +156,10 @@ class Items:
         return Tensor(name, self._datatypes[name], (len(answers),), values)
 
     def _scores(self, answers: Sequence[Answer], classes: int) -> Tensor:
-        """Return scores in the order of labels; a class unknown to a model scores 0."""
+        """Return scores in the order of labels; a label unknown to a model scores 0.
+
+        If `classes` is not 0, return strings of that many best labels instead.
+        """
         rows = [
             [_scores(answer).get(label, 0.0) for label in self._labels]
             for answer in answers

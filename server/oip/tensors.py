@@ -76,7 +76,7 @@ class Declared(NamedTuple):
 
     @classmethod
     def read(cls, name: str, datatype: str, shape: Iterable[int]) -> "Declared":
-        """Check the datatype, the number of axes and the number of values."""
+        """Check the datatype, axes and size of an input, and return them."""
         lengths = tuple(itertools.islice(shape, MAX_AXES + 1))
         declared = cls(name, datatype, lengths, math.prod(lengths))
         if datatype != BYTES and datatype not in DTYPES:
@@ -107,7 +107,7 @@ class Declared(NamedTuple):
         return BadInput(f"input {self.name[:80]!r}: {said}")
 
     def from_raw(self, raw: bytes | memoryview) -> Tensor:
-        """Read binary values; for BYTES, each element follows its length in 4 bytes."""
+        """Read binary values. Each element of BYTES follows 4 bytes with its length."""
         if self.datatype == BYTES:
             return self._tensor(self._elements(raw))
         dtype = np.dtype(DTYPES[self.datatype])
@@ -247,7 +247,7 @@ class Declared(NamedTuple):
         return values
 
     def _round(self, values: Sequence[Any]) -> list[Value]:
-        """Round values to the nearest floats of the datatype; NaN and infinity stay."""
+        """Round values to the nearest floats of the datatype; keep NaN and infinity."""
         try:
             exact = np.array([math.nan if v is None else v for v in values], np.float64)
         except OverflowError:
