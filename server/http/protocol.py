@@ -224,8 +224,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Parse bytes in which at most one request ends.
 
         The parser then calls `on_message_complete`, and that callback starts the answer
-        or writes it at once. `end` is the position in `data` where the head ends, or
-        -1.
+        or writes it at once. `end` is the position in `data` where the head ends, or -1
+        if the head does not end in `data`.
         """
         if self._next is REQUEST:
             data, self._may_begin = _without_offer(data, end), True
@@ -379,8 +379,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Return the position after the piece of `data` that begins at `start`.
 
         At most one request ends in a piece. If the length of the body is known, the
-        piece ends with the body. Otherwise it ends at an empty line, as each head and
-        each chunked body does.
+        piece ends with the body. Otherwise it ends after an empty line, where heads and
+        chunked bodies end, or after `PIECE` bytes.
         """
         missing = self._missing() if self._next is BODY else None
         if missing is not None:
@@ -410,7 +410,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._request.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Append a header from the parser, and note `expect` and `connection`."""
+        """Append a header, and record if it is `expect` or `connection`."""
         name = name.lower()
         request = self._request
         request.section.append((name, value))
@@ -492,7 +492,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.keep_alive, self._closes_unless_body = True, False
 
     def on_message_complete(self) -> None:
-        """Answer the request without ASGI, or pass its end to the application.
+        """Answer the request without ASGI, or tell the ASGI cycle that it is complete.
 
         The parser calls this at the end of the request.
         """

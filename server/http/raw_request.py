@@ -79,8 +79,8 @@ def is_probe(data: bytes) -> bool:
 def framing_of(head: bytes) -> tuple[int, bool] | None:
     """Return the body's length in bytes, and True if another request may follow.
 
-    `head` lacks the empty line at its end. Returns None if the head is too long or
-    unusual; then a complete parser must read it.
+    `head` is the request line and the headers, without the empty line after them.
+    Returns None if it is too long or unusual; then a complete parser must read it.
     """
     length, keeps = 0, True
     if len(head) > LONGEST_HEAD or not _PLAIN.fullmatch(head):

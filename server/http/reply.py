@@ -32,7 +32,7 @@ class Reply(Response):
 
 
 def json_reply(answer: Any, status: int = 200) -> Reply:
-    """Return a JSON response with `answer`, a structure or other plain data."""
+    """Return a response with `answer`, a structure or plain data, as JSON."""
     return Reply(status, encode(answer))
 
 

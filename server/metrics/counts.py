@@ -76,7 +76,7 @@ class Histogram:
 
 
 class Timed(msgspec.Struct, frozen=True, gc=False):
-    """The kind of one answer, and the times of its stages for the metrics.
+    """One answer for the metrics: its features, reason, and the times of its stages.
 
     Times are seconds on the planner's clock.
     """
@@ -98,7 +98,7 @@ class Timed(msgspec.Struct, frozen=True, gc=False):
 
 
 def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Timed:
-    """Return the kind and the times of an answer, ready for `Metrics.answered`."""
+    """Return the `Timed` of an answer, to be counted by `Metrics.answered`."""
     due_s = request.budget.due_s
     if due_s == inf and outcome.predicted > request.budget.amount:
         due_s = -inf
@@ -116,7 +116,7 @@ def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Time
 
 
 class PlannerTotals(NamedTuple):
-    """Sums of counters of `CostDrift` and `ExitAudit` over several planners."""
+    """The counters of `CostDrift` and `ExitAudit`, summed over several planners."""
 
     bound_hits: int = 0
     exits: int = 0

@@ -326,7 +326,7 @@ class CpuThrottling(Collector):
 
 
 def read_throttled_s(root: Path) -> float | None:
-    """Return the seconds of throttling since the group was made; None if not counted.
+    """Return how many seconds the control group was throttled; None if not counted.
 
     The value is `throttled_usec` of `cpu.stat`: the sum over all processors (Linux,
     Documentation/admin-guide/cgroup-v2.rst).

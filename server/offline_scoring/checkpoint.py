@@ -20,7 +20,7 @@ NAME, LOCK = "_batch.jsonl", "_lock"
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """One line of the checkpoint: a part with its plan, or with its result."""
+    """One line of the checkpoint file: a part with its plan, or with its result."""
 
     part: int
     plan: BatchPlan | None = None
@@ -32,7 +32,7 @@ class Checkpoint:
 
     The first line describes the run by `facts`. A part's plan is written before the
     part is scored, so that a second try gives the same answers. Its result is written
-    after. A last line that was cut off is ignored.
+    afterwards. A last line that was cut off is ignored.
 
     The folder is created if missing. Raises BadInput if the folder has parts and
     `resume` is False, if the parts belong to a run with other facts, or if another

@@ -1,4 +1,4 @@
-"""The total budget of a run in parts; the rest of it decides the next part's plan."""
+"""The total budget of a run in parts; the amount left decides the next part's plan."""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict

@@ -30,7 +30,7 @@ CURE = "use fewer workers; parts that are done stay for `--resume`"
 
 @dataclass
 class FolderRun:
-    """A run that scores items in parts; fields are options of `polydom score-parts`.
+    """A run that scores items in parts. Its fields are options of the command line.
 
     `scored` has the results of finished parts, in the order in which they finished.
     """
@@ -70,7 +70,7 @@ class FolderRun:
         return FolderBudget(self._finder, self._sample, self.parts, total).find()
 
     def remarks(self) -> list[str]:
-        """Return a remark on the index's columns that no sampled item has, or []."""
+        """Return remarks on the index's columns that no sampled item has."""
         lacking = self._sample.lacking
         if not lacking:
             return []

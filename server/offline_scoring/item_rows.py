@@ -140,7 +140,7 @@ def read_rows(
 
 
 class ItemColumns(NamedTuple):
-    """Which columns of an Arrow table have its items."""
+    """Names the columns of an Arrow table that contain its items."""
 
     kind: Kind
     # Column of the items; None for the usual column, or if each row is a record
@@ -271,7 +271,7 @@ class _Reader:
         return self._facts[name].decimal if name in self._facts else None
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
-        """Return which of a table's columns `names` to read.
+        """Return the columns to read from a table with the columns `names`.
 
         Raises BadInput, naming `path`, if a needed column is missing.
         """

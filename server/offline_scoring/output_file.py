@@ -69,8 +69,8 @@ def refuse_answers(output: Path, read: Iterable[Path]) -> None:
     """Raise BadInput if answers must not be written to the file `output`.
 
     A file of earlier answers may be replaced. `output` is refused if its ending is not
-    `.parquet`, `.jsonl` or `.csv`, if it is one of the files `read` or is part of such
-    a table, or if `refuse_output` refuses it.
+    `.parquet`, `.jsonl` or `.csv`, if it is a path in `read` or inside such a path that
+    is a table's folder, or if `refuse_output` refuses it.
     """
     if output.suffix.lower() not in OUTPUTS:
         raise BadInput(f"{output}: one of {', '.join(OUTPUTS)} is needed")
@@ -81,7 +81,7 @@ def refuse_answers(output: Path, read: Iterable[Path]) -> None:
 
 
 def refuse_among(output: Path, items: Path) -> None:
-    """Raise BadInput if `output` is the path `items`, or in that folder of a table."""
+    """Raise BadInput if `output` is `items`, or is inside `items`, a table's folder."""
     place, own = output.resolve(), items.resolve()
     is_table = items.is_dir() and not is_folder(items)
     if place == own or (is_table and place.is_relative_to(own)):

@@ -141,7 +141,7 @@ def spark_type(column: str) -> str:
 
 
 def arrow_schema(columns: Sequence[str]) -> Any:
-    """Return the Arrow schema of output columns, given by name."""
+    """Return the Arrow schema of the output columns with the names `columns`."""
     import pyarrow as pa
 
     types = {

@@ -74,7 +74,7 @@ def digest_of(path: Path) -> str:
 
 
 class _PartScoring:
-    """The scoring of one part. Only the processor time of this thread is measured."""
+    """Scores one part, and measures only the processor time of its own thread."""
 
     def __init__(
         self, job: PartJob, part: Part, plan: BatchPlan, opened: WorkerIndex
@@ -165,7 +165,7 @@ class _PartScoring:
             result.plans += assignment.cost
 
     def _sum_up(self, measured_s: float) -> None:
-        """Convert measured seconds to seconds of the index's machine."""
+        """Convert `measured_s` to seconds of the machine that measured the index."""
         result = self._result
         result.measured_s, result.spent = measured_s, result.plans
         if self._planner.unit == "s":

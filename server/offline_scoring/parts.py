@@ -45,7 +45,7 @@ ROWS = 256  # number of rows held in memory at a time
 
 
 class Rows(NamedTuple):
-    """A block of the items of a part, read together."""
+    """Some items of a part, read together."""
 
     # Name of each item: the row's number from 0, or the file's path in the folder
     names: list[str]
@@ -67,7 +67,7 @@ class Part(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def is_near(self) -> bool:
-        """True if the part begins near its file's start, so that sampling is cheap."""
+        """True if the part's first items can be read quickly, for a sample."""
         return True
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:

@@ -51,7 +51,7 @@ class Scorer:
         Column of images or texts; by default `image`, `image_base64` or `text`. For
         records: column of structures; by default each row is a record.
     keep
-        Columns of the items that the result has before the columns of the answers.
+        Columns of the items to put before the answers' columns in the result.
     features
         Python files with your own features.
     exact

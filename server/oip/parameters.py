@@ -147,7 +147,7 @@ class SharedBudget:
         return self.spent <= budget.amount or math.isclose(self.spent, budget.amount)
 
     def facts(self, now_s: float) -> dict[str, float]:
-        """Return the response's fields on the budget, and on its use until `now_s`."""
+        """Return fields of the response: the budget, and its use until `now_s`."""
         budget = self.budget
         if isinstance(budget, Deadline):
             return {

@@ -1,8 +1,8 @@
 """Protobuf's wire format, read field by field before protobuf decodes a message.
 
-Protobuf decodes a whole message in one call, and no other code can run meanwhile. Two
-bytes of a message may need sixteen bytes of memory. Here, skipping a field takes one
-step, whatever its length.
+Protobuf decodes a whole message in one call, and no other code can run meanwhile. A
+decoded message may need eight times as many bytes of memory as the encoded message.
+Here, skipping a field takes one step, whatever its length.
 """
 
 from collections.abc import Iterator, Mapping
@@ -118,7 +118,7 @@ def pieces(
 
 
 def _cut(numbers: memoryview, width: int) -> Iterator[memoryview]:
-    """Split packed numbers of `width` bytes each into pieces; 0 means varints."""
+    """Split packed numbers of `width` bytes each into pieces; width 0 means varints."""
     start = 0
     while start < len(numbers):
         end = min(start + PIECE, len(numbers))

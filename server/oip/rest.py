@@ -27,7 +27,7 @@ JSON_LENGTH = b"inference-header-content-length"
 
 
 class RestCall:
-    """One HTTP request under `/v2`; each route is a method."""
+    """One HTTP request under `/v2`. Each public method answers one kind of request."""
 
     def __init__(
         self, service: InferenceService, scope: Scope, receive: Receive, held: HeldBody

@@ -188,7 +188,7 @@ class InferenceService:
         """Answer all items of a request within one budget.
 
         The caller waits at most `caller_timeout_s` seconds from `arrived_s` on. Send
-        times are measured for each `transport`, "http" or "grpc", by itself.
+        times are measured separately for each `transport`, "http" or "grpc".
         """
         served = self._served(inference.model, inference.version)
         items, translator = self._items_of(served), served.translator
