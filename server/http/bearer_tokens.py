@@ -25,7 +25,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 def read_tokens(path: Path) -> list[str]:
     """Return the tokens in a text file: one per line, at least one.
 
-    Empty lines and lines that begin with `#` are skipped. BadInput names the file.
+    Empty lines and lines that begin with `#` are skipped. Raises BadInput, naming the
+    file, if it cannot be read or has no token.
     """
     try:
         lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
@@ -64,7 +65,7 @@ class Tokens:
 
     @classmethod
     def read(cls, path: Path) -> "Tokens":
-        """Read tokens from a file, as `read_tokens` does."""
+        """Read tokens by `read_tokens`. Raises BadInput, too, if one is invalid."""
         tokens = read_tokens(path)
         try:
             return cls(tokens)
