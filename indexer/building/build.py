@@ -1,4 +1,4 @@
-"""The whole build: runs all stages, from a project's items to an index."""
+"""The whole build: all stages, from reading a project's items to the finished index."""
 
 import os
 from concurrent.futures import Executor
@@ -47,26 +47,26 @@ def build(
     dataset
         The labelled items, if the project does not say where they are.
     output
-        File to save the index to. The file appears whole or not at all, and replaces
-        no other file than an index.
+        File to save the index to, written completely or not at all. An existing file is
+        replaced only if it is an index.
     cache
-        Folder of finished work, created if it does not exist; None for the shared
-        folder of the project's cluster, or for `.polydom-cache` in the project's
-        folder. Work is found again only for the same items, settings, code and versions
+        Folder of finished work, created if it does not exist. The default is the shared
+        folder of the project's cluster, or else `.polydom-cache` in the project's
+        folder. Work is used again only for the same items, settings, code and versions
         of libraries.
     executor
         Executor of calls in other processes, instead of the project's workers: any
         executor of `concurrent.futures`, such as a Dask client's `get_executor()`, or
         `polydom.indexer.cluster.ray.RayExecutor()`.
     shared
-        Folder that all workers see under the same path, instead of `cache`; None for
-        `[cluster] shared`.
+        Folder of finished work that all workers see under the same path, to be named
+        instead of `cache`. The default is `[cluster] shared`.
     progress
-        Receiver of each stage's progress.
+        Object that is told the progress of each stage.
     watch
-        Function called with the race of `learner = "auto"` after each training:
-        `race.log[-1]` is the newest training, `race.left_s` an estimate of the seconds
-        left.
+        Function called after each training of the race of `learner = "auto"`, with the
+        race: `race.log[-1]` is the newest training, `race.left_s` an estimate of the
+        seconds left.
 
     Raises
     ------
@@ -75,11 +75,11 @@ def build(
     BadProject
         If the project or its data cannot be used.
     BadFeature
-        If a feature breaks its promise on an item; the message names both.
+        If a feature fails on an item or returns NaN; the message names both.
     BadWorker, WorkerLost
         If a worker of a cluster differs from this process, or workers die too often.
     LacksTimes
-        If another machine has yet to measure times; finished work is kept.
+        If times are missing that another machine measures; finished work is kept.
     """
     if output is not None:
         refuse_index(Path(output))
@@ -101,7 +101,7 @@ def build(
 def make_index(
     data: Prepared, own: Resources, watch: Watch | None = None, *, ahead: bool = False
 ) -> Index:
-    """Make an index of prepared items: choose a learner, measure, search, package.
+    """Make an index from prepared items: choose a learner, measure, search, package.
 
     If `ahead` is true, models are trained on all items before any model is timed.
     """
@@ -131,6 +131,6 @@ def make_index(
 
 
 def saved(index: Index, output: str | os.PathLike[str]) -> Index:
-    """Save an index to a file, and return it as loaded again, like in a server."""
+    """Save an index to a file; return the index as loaded from this file."""
     index.save(output)
     return Index.load(output)

@@ -45,10 +45,7 @@ MAPPED = 64  # most files that a process maps at a time
 
 
 def digest(*parts: Any) -> str:
-    """Return a short hash of plain data.
-
-    Equal data give equal hashes on all machines.
-    """
+    """Return a short hash of plain data, which is equal on all machines."""
     content = msgspec.msgpack.encode(parts, order="deterministic")
     return hashlib.sha256(content).hexdigest()[:24]
 
@@ -56,9 +53,9 @@ def digest(*parts: Any) -> str:
 class Cache:
     """A folder of small `.pdx` files, one per entry; safe to share between processes.
 
-    An entry that cannot be read, that has another name inside, or that lacks what its
-    reader needs counts as absent, and the build makes it again. `seen` is True if all
-    processes that carry out calls of a build see the folder.
+    An entry counts as absent if it cannot be read, if another name is written in it, or
+    if it lacks what its reader needs; the build then makes the entry again. `seen` is
+    True if all worker processes see the folder.
     """
 
     def __init__(self, folder: Path, *, seen: bool = True) -> None:
@@ -73,10 +70,10 @@ class Cache:
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
     ) -> Read | None:
-        """Return the entry `name` as converted by `read`, or None.
+        """Return `read(meta, arrays)` for the entry `name`; None if it is unusable.
 
-        None means that the entry is absent or unusable: `read` raises one of `_MISFITS`
-        if the entry lacks what it needs.
+        An entry is unusable if its file is missing or broken, or if `read` raises one
+        of the errors in `_MISFITS`.
         """
         path = self._path(name)
         try:
@@ -107,13 +104,13 @@ class Cache:
     def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
         """Write arrays to files of the cache, so that worker processes can read them.
 
-        If workers do not see the cache, each call to a worker carries the arrays
-        instead.
+        If workers do not see the cache, no file is written: each call to a worker then
+        carries the arrays.
         """
         return SharedArrays.place(self.folder / name if self.seen else None, arrays)
 
     def names(self, group: str) -> list[str]:
-        """Return the sorted names of all entries of a group, `GROUP/...`."""
+        """Return the names `GROUP/...` of all entries of a group, sorted."""
         found = (self.folder / group).glob("*.pdx")
         return sorted(f"{group}/{path.stem}" for path in found)
 
@@ -122,7 +119,10 @@ class Cache:
 
 
 class ReadOnlyCache(Cache):
-    """The cache of a build on another machine; writing an entry raises `lacks`."""
+    """The cache of a build on another machine.
+
+    Writing an entry raises the error `lacks`.
+    """
 
     def __init__(self, folder: Path, lacks: Unfinished) -> None:
         super().__init__(folder)
@@ -131,7 +131,7 @@ class ReadOnlyCache(Cache):
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
     ) -> None:
-        """Raise `lacks`: this process must not write entries."""
+        """Raise the error `lacks`: this process must not write entries."""
         raise self.lacks
 
     def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
@@ -140,15 +140,12 @@ class ReadOnlyCache(Cache):
 
 
 class AwaitedCache(ReadOnlyCache):
-    """A read-only cache that raises `lacks` as soon as an entry is missing."""
+    """A read-only cache; `lacks` is raised if an entry is missing."""
 
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
     ) -> Read | None:
-        """Return the entry as `Cache.recall` does.
-
-        Raise `lacks` instead of returning None.
-        """
+        """Return the entry as `Cache.recall` does; raise `lacks` without one."""
         found = super().recall(name, read)
         if found is None:
             raise self.lacks
@@ -156,10 +153,11 @@ class AwaitedCache(ReadOnlyCache):
 
 
 class SharedArrays(Mapping[str, Array]):
-    """Named arrays for worker processes, which usually receive only a folder's path.
+    """Named arrays for worker processes, usually stored in files of a shared folder.
 
-    `folder` has a file `NAME.npy` for each array. It is None if the processes see no
-    common folder; then the arrays themselves are sent.
+    `folder` has a file `NAME.npy` for each array, and a call to a worker carries only
+    the folder's path. If workers see no common folder, `folder` is None, and each call
+    carries the arrays.
     """
 
     def __init__(self, folder: Path | None, arrays: Mapping[str, Array]) -> None:
@@ -169,10 +167,10 @@ class SharedArrays(Mapping[str, Array]):
 
     @classmethod
     def place(cls, folder: Path | None, arrays: Mapping[str, Array]) -> Self:
-        """Write arrays to files in `folder`.
+        """Write arrays to files in `folder`; if it is None, keep them in memory.
 
-        If it is None, each call carries the arrays. Raises BadProject if arrays to be
-        carried have more than 16 MB.
+        Arrays in memory are sent with each call to a worker. Raises BadProject if they
+        have more than 16 MB.
         """
         count = sum(array.nbytes for array in arrays.values())
         if folder is None and count > MOST_CARRIED:
@@ -190,15 +188,12 @@ class SharedArrays(Mapping[str, Array]):
         return cls(folder, arrays)
 
     def remove(self) -> None:
-        """Delete the files, if any.
-
-        Processes that have mapped the files can still read.
-        """
+        """Delete the files, if any; processes that have mapped them can still read."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def __getitem__(self, name: str) -> Array:
-        """Return an array by its name; the array is read-only."""
+        """Return the array `name`, which must not be changed."""
         if name not in self._names:
             raise KeyError(name)
         if self._carried is not None:

@@ -1,6 +1,6 @@
-"""Names of a build's entries in the cache, made of all that each entry depends on.
+"""Names of cache entries, with hashes of everything that each entry depends on.
 
-A name includes the versions of the libraries that computed the entry, and of no other
+A name depends on the versions of the libraries that computed the entry, and on no other
 libraries. So machines that share a folder may differ in other libraries.
 """
 
@@ -20,9 +20,9 @@ from .project import Project
 
 
 def library_versions(files: Iterable[Path] = ()) -> str:
-    """Return a key of the versions of Python and of libraries.
+    """Return a hash of the versions of Python and of the libraries that features use.
 
-    The key includes the libraries that the user's `files` import.
+    These are polydom's libraries, and the libraries that the user's `files` import.
     """
     return digest(versions(files))
 
@@ -30,7 +30,7 @@ def library_versions(files: Iterable[Path] = ()) -> str:
 def feature_keys(
     features: Sequence[StoredFeature], files: Iterable[Path]
 ) -> tuple[str, ...]:
-    """Return a key for each feature, made of its code and the libraries it uses.
+    """Return a hash for each feature, of its code and of the libraries that it uses.
 
     `files` are the Python files with the user's features.
     """
@@ -43,7 +43,7 @@ def feature_keys(
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Names of a build's entries in the cache."""
+    """Makes the names of a build's cache entries."""
 
     project: Project
     data: str  # Digest of the items with their labels and groups
@@ -53,30 +53,36 @@ class Keys:
     def of(
         cls, project: Project, dataset: Dataset, features: Sequence[StoredFeature]
     ) -> Self:
-        """Make the keys for the items and the features of a project."""
+        """Make the names for a project with these items and features."""
         files = project.feature_files
         return cls(project, dataset.digest, feature_keys(features, files))
 
     @property
     def times(self) -> str:
-        """Name of the entry with the measured times of features and steps."""
+        """Name of the cache entry with the measured times of features and steps."""
         costs = self.project.costs
         terms = [costs.items, costs.repeats, costs.quantile, costs.pair]
         return f"times/{digest(self.data, self.features, terms, self.project.seed)}"
 
     def race(self, strategy: str, task: Task, *scoring: object) -> str:
-        """Return the name of the entry with the log of a race between learners."""
+        """Return the name of the cache entry with the log of a race between learners.
+
+        `scoring` is plain data that scores depend on, such as the metric.
+        """
         limit_s = self.project.training_limit_s  # the log has trainings that overran it
         settings = installed(task)
         return f"races/{digest(self._split, strategy, settings, limit_s, *scoring)}"
 
     def sets(self, learner: Mapping[str, Any], *scoring: object) -> str:
-        """Return a key of all that a set's trained model and quality depend on."""
+        """Return a hash of everything that models and their qualities depend on.
+
+        `learner` is the learner's name and parameters; `scoring` is as in `race`.
+        """
         return digest(self._split, [learner], *scoring)
 
     @property
     def _split(self) -> str:
-        """Key of all that each training depends on: items, features and splits."""
+        """Hash of everything that training depends on: items, features and splits."""
         search = self.project.search
         terms = [self.project.seed, search.parts, search.folds]
         return digest(self.data, self.features, terms)

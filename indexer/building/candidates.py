@@ -1,4 +1,4 @@
-"""The candidates of an index: feature sets it keeps, each with its feature order."""
+"""The candidates of an index: the feature sets that it keeps, and how it uses them."""
 
 import logging
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ LONG_S = 0.1  # larger budgets may be meant in milliseconds
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """The C feature sets that an index keeps."""
+    """The C feature sets that an index keeps, with orders of features, and costs."""
 
     masks: list[int]  # The sets, ascending
     orders: Orders  # Features of each set in the order of computing
@@ -47,7 +47,8 @@ def keep_candidates(
 ) -> Candidates:
     """Time the models of all searched sets, and choose the sets for the index.
 
-    Dominated sets are dropped. The features of each remaining set get an order.
+    Dominated sets are dropped. Each remaining set gets an order in which its features
+    are computed.
     """
     sets, search = searched.sets, data.project.search
     models = {mask: partial(trainer.model, mask) for mask in sets}
@@ -72,9 +73,9 @@ def _sizes_of(data: Prepared) -> tuple[Size, Size]:
 
 
 def may_lack(data: Prepared) -> list[int]:
-    """Return feature sets, as masks, whose values may all be missing in an item.
+    """Return sets of features, as bit masks, that a record may lack together.
 
-    Features that read the same columns share a mask.
+    These are features that read the same columns, all of which may be empty.
     """
     parts: dict[frozenset[str], int] = {}
     for position, stored in enumerate(data.table.features.stored):
@@ -93,7 +94,9 @@ def say_odd_budgets(
 ) -> None:
     """Warn if all sets cost less than every budget, or more than every budget.
 
-    `curves` (C, T) are the cost polynomials of all sets but the empty set.
+    `curves` (C, T) are the cost polynomials of all sets but the empty set. `budgets`
+    and `sizes` are pairs: smallest and largest. `in_seconds` is True for budgets in
+    seconds.
     """
     if not len(curves):
         return
@@ -129,11 +132,11 @@ def expected_of(
     trainer: Trainer,
     costs: MeasuredCosts,
 ) -> tuple[Floats, Floats]:
-    """Return expected qualities (C,) on fresh items, and expected accuracies (C,).
+    """Return the qualities (C,) and the accuracies (C,) to expect on fresh items.
 
-    Measured qualities are too high, because candidates were chosen as the best; the
-    expected values are corrected. The accuracies are empty for regression, and if the
-    quality is the accuracy.
+    Candidates are chosen by measured qualities, which are therefore too high;
+    `expected_qualities` corrects them. The array of accuracies is empty for regression,
+    and if the quality is the accuracy.
     """
     sets, tested = sorted(searched.qualities), trainer.tested
     expected = partial(
@@ -151,9 +154,10 @@ def expected_of(
 
 
 def intervals_of(masks: Sequence[int], data: Prepared, trainer: Trainer) -> Floats:
-    """Return bounds (C, 2) on labels minus answers; an empty array for classes.
+    """Return an interval (C, 2) for each candidate's errors: label minus answer.
 
-    `project.quality.coverage` is the share of fresh items within the bounds.
+    A share `project.quality.coverage` of fresh items has errors in the interval. For
+    classes the array is empty.
     """
     if data.task != "regression":
         return np.empty((0, 2))

@@ -38,7 +38,10 @@ class DividedItems(NamedTuple):
 
 
 def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedItems:
-    """Set items aside for early exits; check that there are enough other items."""
+    """Set items aside to calibrate early exits; check that the rest can be divided.
+
+    Raises BadProject if there are too few items of a class.
+    """
     drawn = _draw_fresh(whole, terms)
     lacking = _lacks_items(whole, drawn, terms)
     if lacking:
@@ -59,7 +62,7 @@ def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedIte
 
 
 def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
-    """Return the training rows and testing rows of each fold, to measure quality."""
+    """Return pairs of training rows and testing rows to measure quality, one a fold."""
     project = terms.project
     return split(
         dataset,
@@ -71,9 +74,9 @@ def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
 
 
 def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Division:
-    """Split the first training rows again, for a race between learners.
+    """Divide the first split's training rows into training and validation, for a race.
 
-    The race sees no item that quality is measured on, except in cross-validation.
+    So the race sees no item that quality is measured on, except in cross-validation.
     """
     ((train, _), *_) = splits
     ((fit, test),) = split(
@@ -87,15 +90,15 @@ def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Div
 
 
 def without_rare(dataset: Dataset, parts: int, terms: Terms) -> tuple[Dataset, Rows]:
-    """Treat rare classes as the project wants; see `treat_rare_classes`."""
+    """Treat rare classes as `project.data` says; see `treat_rare_classes`."""
     return treat_rare_classes(dataset, terms.project.data, _fewest(parts, terms))
 
 
 def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
     """Return a mask (N,) of whole groups of items to calibrate early exits on.
 
-    If items have times, the newest are chosen. Items that the project names to test on
-    are never chosen.
+    These are the newest items if items have times. Otherwise they are drawn at random,
+    and not from the project's test items.
     """
     project = terms.project
     goal, share = project.exit_goal, 0.0
@@ -111,10 +114,7 @@ def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
 
 
 def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
-    """Return why too few items are left for exits or for training.
-
-    "" if they suffice.
-    """
+    """Return why items do not suffice to calibrate exits; "" if they do."""
     goal = terms.project.exit_goal
     if goal is None or goal.confidence is None:
         return ""
@@ -133,12 +133,12 @@ def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
 
 
 def _parts_beside(parts: int) -> int:
-    """Return the number of half parts that remain if one half part is set aside."""
+    """Count half parts: two for each of `parts` parts, less one set aside for exits."""
     return 2 * parts - 1
 
 
 def _fewest(parts: int, terms: Terms) -> int:
-    """Return the number of groups that each class needs; a race needs more groups."""
+    """Return how many groups each class needs at least; a race needs more."""
     races = terms.strategy is not None
     if terms.project.trains_rare:
         return 1

@@ -32,7 +32,7 @@ Watch = Callable[[Race], object]
 
 @dataclass(frozen=True, slots=True)
 class LearnerChoice:
-    """The learner of a build, and the log of the race that chose it."""
+    """The learner of a build, and the log of the race that chose it, if any."""
 
     # Name and parameters of the learner, as the table `[learner]` holds them
     setting: Setting
@@ -84,11 +84,11 @@ def race_learners(
 ) -> LearnerChoice:
     """Train several learners on growing samples, and return the best learner.
 
-    Trainings that an earlier run logged in the cache are not repeated. `values` (N,
-    width) and `targets` (N,) cover all items; `division` has training rows and
-    validation rows. If `limit_s` is given, each training runs in a process of its own,
-    and a learner that crashes or takes longer leaves the race. `class_weights` (K,) are
-    passed to learners that accept weights.
+    `values` (N, width) and `targets` (N,) are for all items; `division` has the
+    training rows and the validation rows. The log of the race is the cache entry
+    `name`; trainings that it already has are not repeated. If `limit_s` is given, each
+    training runs in a process of its own, and a learner leaves the race if it crashes
+    or takes longer. Learners that accept weights get `class_weights` (K,).
     """
     task: Task = "classes" if metric.classes else "regression"
     settings = installed(task) if settings is None else settings
@@ -140,14 +140,14 @@ def _read_log(
 
 
 def _score_of(metric: Metric) -> str | Score:
-    """Return the validation score that decides a race, or the score's name."""
+    """Return the score of validation rows that decides a race, or the score's name."""
     if metric.name != "cost":
         return metric.name
     return Score(partial(_saved, metric), 1.0)
 
 
 def _saved(metric: Metric, model: Any, X: Any, y: Any) -> float:
-    """Return 1 - mean cost / largest cost of a learner's answers for `X`."""
+    """Return 1 - mean cost / largest cost, for a model's answers to rows `X`."""
     return metric.evaluate(Answers(model.predict(X)), y, np.ones(len(y))).quality
 
 

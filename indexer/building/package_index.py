@@ -1,4 +1,4 @@
-"""The last stage of a build: all results are combined in an index."""
+"""The last stage of a build: combines all results in an index."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -146,7 +146,7 @@ def _pace(
     kept: KeptModels,
     masks: Sequence[int],
 ) -> dict[str, Any]:
-    """Time the samples on this machine, for servers that compare their own times."""
+    """Time the samples here; servers compare their own times with these."""
     pair = data.project.costs.pair
     served = replace(costs.measurer, extractor=data.final.features.extractor)
     key = digest(trainer.task.key, masks, kept.again)
@@ -188,9 +188,9 @@ def _samples(dataset: Dataset) -> list[Any]:
 
 
 def count_gaps(table: FeatureTable) -> BuiltGaps:
-    """Return the share of items with an empty cell, for each column that has any.
+    """Return the share of items that lack a column, for each column that some lack.
 
-    The result also has, for each feature, the share of items that lack all its columns.
+    Likewise for each feature the share of items that lack all its columns.
     """
     extractor, shares = table.features.extractor, BuiltGaps({}, {})
     for stored in table.features.stored:

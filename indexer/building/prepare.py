@@ -33,7 +33,7 @@ from .training.quality import Metric
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A project's items and feature values, ready for training."""
+    """A project's items and the values of their features, ready for training."""
 
     terms: Terms  # The project, resolved for these items
     facts: DataFacts  # Columns of a table, and warnings about the data
@@ -55,12 +55,12 @@ class Prepared:
 
     @property
     def project(self) -> Project:
-        """The project, completed with the settings that depend on its items."""
+        """The project, with all settings that depend on its items filled in."""
         return self.terms.project
 
     @property
     def task(self) -> Task:
-        """Task by the labels: "classes" or "regression"."""
+        """Task that the labels imply: "classes" or "regression"."""
         return self.terms.task
 
 
@@ -72,9 +72,9 @@ def prepare_data(
 ) -> Prepared:
     """Read a project's items, divide them, and compute their features.
 
-    Settings that depend on the items are filled in. If `given` is a data set, its items
-    replace the project's. If `strategy` is given, learners compete by it, even if the
-    project names a learner. Wrong settings are refused before slow work.
+    Settings that depend on the items are filled in. Items of `given` replace the
+    project's. If `strategy` is given, learners race by this strategy, even if the
+    project names a learner. BadProject for wrong settings is raised before slow work.
     """
     strategy = strategy or strategy_of(project)
     if strategy is None:
@@ -143,7 +143,7 @@ def _compute_features(
 
 
 def _without_rare(table: FeatureTable, parts: int, terms: Terms) -> FeatureTable:
-    """Treat classes that became rare because unusable items were left out."""
+    """Treat classes that are rare now that unusable items have been left out."""
     dataset, rows = without_rare(table.dataset, parts, terms)
     values = table.values
     if len(rows) < len(values):  # a large table is not copied for nothing

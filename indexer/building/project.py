@@ -48,7 +48,7 @@ SEARCH_S, LEAST_SEARCH_S, SEARCH_TRAININGS = 120.0, 30.0, 3.0
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of PROJECT.toml; its fields are the keys it may hold."""
+    """A table of PROJECT.toml; its fields are the table's keys."""
 
 
 class Data(Part, frozen=True):
@@ -64,8 +64,9 @@ class Data(Part, frozen=True):
         A JSON Lines file, each line an object with the text and its label; or a folder
         with one sub-folder of text files for each class.
     items
-        `module:function` beside the project file. The function yields (item, label) or
-        (item, label, group): bytes are images, str texts, mappings records.
+        `module:function`: a function in a Python file beside the project file. It
+        yields (item, label) or (item, label, group). An item is an image as bytes, a
+        text as str, or a record as a mapping.
     labels
         A CSV or Parquet file with the labels of a folder's images or texts. Its first
         column that is not the label, the group or the time names the item's file.
@@ -77,9 +78,9 @@ class Data(Part, frozen=True):
         "random" tests on whole groups, drawn with about equal shares of classes. "time"
         tests on the newest items, and sets the newest of these aside for exits.
     weight
-        Column (or key) with the weight of each item, above 0. Weights count where
-        learners are fitted and where accuracy is measured. Exits change a share of
-        items, each counted once. Not with `learner = "auto"`, which weighs no items.
+        Column (or key) with the weight of each item, above 0. Learners are fitted, and
+        accuracy is measured, with the weights. Exits do not use them: `exits.alpha` is
+        a share of the number of items. Not with `learner = "auto"`.
     label
         Column (or key) of the label.
     text
@@ -99,23 +100,23 @@ class Data(Part, frozen=True):
         Character encoding of a CSV file or of texts, such as "latin-1", if the build
         finds the wrong one.
     missing
-        Words for an empty cell of a table, such as `["unknown", "-1"]`, besides the
-        usual words. In columns of words no word is usual.
+        Words for an empty cell of a table, such as `["unknown", "-1"]`. In columns of
+        numbers and dates, usual words such as `NA` stand for one, too.
     decimal
         Decimal mark, "." or ",", if numbers such as `1,234` may mean two things.
     date_order
-        Order of month and day in dates such as `01/02/2024`, if the dates do not tell:
-        "MDY" or "DMY".
+        Order of month and day, "MDY" or "DMY", if both suit all dates of a column, as
+        in `01/02/2024`.
     on_bad_item
         "skip" leaves unusable items out, and reports their number and the reasons;
         "stop" stops the build.
     on_rare_class
         Treatment of classes with too few independent items for training and testing:
-        "stop" names the classes and stops, "skip" leaves their items out, "merge" makes
-        them one class, "other", and "train" trains on them without testing.
+        "stop" names the classes and stops the build, "skip" leaves their items out,
+        "merge" makes them one class named "other", and "train" only trains on them.
     rare_below
-        Least number of independent items of a class that is not rare, if it is to be
-        more than the division needs.
+        Classes with fewer independent items are rare. By default only classes with too
+        few items to be divided are.
     """
 
     images: str | None = None
@@ -147,7 +148,7 @@ class Data(Part, frozen=True):
 
     @property
     def sources(self) -> list[str]:
-        """Names of the sources: one for all items, and `test` if it is set."""
+        """Names of the source of all items, and of `test` if it is set."""
         named = self.images, self.table, self.texts, self.items
         (first,) = [name for name in named if name is not None]
         return [self.labels or first, *([self.test] if self.test else [])]
@@ -163,8 +164,8 @@ class Columns(Part, frozen=True):
     columns
         Names of the table's columns that are bought together.
     cost
-        Cost of the columns by unit, such as `{ usd = 25.92 }` or `{ s = 0.004 }`. If no
-        cost is given, it is measured. Units other than seconds need a weight in
+        Cost of the columns by unit, such as `{ usd = 25.92 }` or `{ s = 0.004 }`. The
+        default is the measured seconds. Other units than seconds need a weight in
         `[costs]`.
     kind
         Kind of the columns, if `polydom check` shows a wrong guess: "number", "word",
@@ -219,9 +220,9 @@ class Quality(Part, frozen=True):
         classes; "auc", the area under the ROC curve (for more than two classes, the
         mean of each class against the rest); "log_loss", with quality exp(-loss), the
         geometric mean of the probabilities of the right classes; or "cost", by the
-        costs of wrong answers. For numbers: "r2" (the default) or "mae": 1 less the
-        squared, or absolute, error relative to the error of the mean, or the median, of
-        all labels.
+        costs of wrong answers. For numbers: "r2" (the default), 1 less the squared
+        error relative to the error of the mean of all labels; or "mae", 1 less the
+        absolute error relative to the error of their median.
     costs
         For "cost": costs of answers, by the right class and by the answer, such as `{
         spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer without a cost costs
@@ -272,19 +273,19 @@ class Search(Part, frozen=True):
         Factor, at least 1: the chosen model's accuracy times alpha is at least the
         accuracy of any set that fits.
     tolerance
-        Largest loss of a model's quality by more features (relaxed Axiom 2.1). The
-        default is 0 for accuracy; for other metrics it covers 95 of 100 violations
-        among the trained sets.
+        Largest loss of a model's quality when features are added (relaxed Axiom 2.1).
+        The default is 0 for accuracy; for other metrics it is measured, and covers 95
+        of 100 losses among the trained sets.
     sizes
         Smallest and largest item size of the index; by default the data's own. Two
         equal sizes make an index for items of one size (ICSP, Problem 2).
     budgets
         Smallest and largest budget of the index, in the units of costs, if you know
         them. Only sets that are the best for one of these budgets are kept (for a
-        single budget, ICSP's Problem 3). Other budgets still hold, perhaps with a worse
-        set, and a plan has fewer sets to fall back on. For a slower server, lower the
-        smallest budget accordingly. Only for sizes of one number. Costs of exits are
-        added afterwards.
+        single budget, ICSP's Problem 3). A server keeps other budgets, too, but perhaps
+        with a worse set, and a plan has fewer sets to fall back on. For a slower
+        server, lower the smallest budget accordingly. Only for sizes of one number. The
+        sets are chosen before the costs of exits are known.
     held_out
         Share of the items, by whole groups, that accuracy is measured on. The default
         is a quarter, unless `folds` is given.
@@ -298,8 +299,8 @@ class Search(Part, frozen=True):
         (ICSP, 3.4).
     refit
         True to train the kept models again on all items, except items set aside for
-        exits. Their accuracy is the accuracy measured before. With folds, models are
-        always trained again, as far as a progressive search leaves time.
+        exits. The index states the accuracy that was measured before. With folds,
+        models are always trained again, as far as a progressive search leaves time.
     budget_s
         Seconds of training that the search may spend. The default for "progressive" is
         the time of three trainings on all features, at least 30 s and at most two
@@ -362,7 +363,7 @@ class Costs(Part, frozen=True):
     Attributes
     ----------
     quantile
-        Share of the measured times that a cost curve lies above.
+        Share of the measured times that are below the cost curve.
     items
         Number of items to time.
     repeats
@@ -395,7 +396,10 @@ class Costs(Part, frozen=True):
         return isinstance(self.size, list)
 
     def check_size(self, kind: Kind | None = None) -> None:
-        """Raise BadProject if items of this kind have no such size."""
+        """Raise BadProject if items of this kind have no such size.
+
+        None stands for items of any kind.
+        """
         kinds = SIZE_NAMES if kind is None else [kind]
         known = [names for one in kinds for names in SIZE_NAMES[one]]
         own = [self.size] if isinstance(self.size, str) else self.size
@@ -428,19 +432,19 @@ class Cluster(Part, frozen=True):
 
 
 class ExitGoal(NamedTuple):
-    """The share of answers that early exits may change, and the confidence."""
+    """The share of answers that early exits may change, and the confidence in it."""
 
     alpha: float
     confidence: float | None = None
 
     @property
     def half(self) -> "ExitGoal":
-        """Goal with half the share and half the risk, for one of two kinds of exits."""
+        """Goal for one of two kinds of exits: half of alpha, and of 1 - confidence."""
         sure = self.confidence
         return ExitGoal(self.alpha / 2, None if sure is None else (1 + sure) / 2)
 
     def lacking(self, groups: Groups) -> str:
-        """Return a sentence if groups (N,) are too few for the confidence; else ""."""
+        """Return why groups (N,) are too few for the confidence; "" if they suffice."""
         if self.confidence is None:
             return ""
         there = lacking_rows(len(groups), self.alpha, self.confidence, groups)
@@ -534,8 +538,8 @@ class Project(Part, frozen=True):
         Raises
         ------
         BadProject
-            If it cannot be read, a key is unknown (the nearest known one is named), or
-            a value is outside its range.
+            If the file cannot be read, a key is unknown (the message has the nearest
+            known key), or a value is outside its range.
         """
         place = os.fspath(path)
         try:
@@ -580,7 +584,7 @@ class Project(Part, frozen=True):
         return project
 
     def path(self, name: str) -> Path:
-        """Return a path from the project file, seen from the project's folder."""
+        """Return the path of `name`, which is relative to the project's folder."""
         return Path(self.folder, name)
 
     @property
@@ -603,7 +607,7 @@ class Project(Part, frozen=True):
 
     @property
     def data_places(self) -> list[Path]:
-        """Files and folders whose items are read again each time they are accessed."""
+        """Files and folders from which workers read items when they are accessed."""
         data = self.data
         names = data.images or data.texts, data.test if data.labels is None else None
         if data.table is not None or data.items is not None:
@@ -612,7 +616,7 @@ class Project(Part, frozen=True):
 
     @property
     def training_limit_s(self) -> float | None:
-        """Most seconds that one training of a race may take; None for no limit."""
+        """Most seconds that a training of the race may take; None for no limit."""
         limited = self.learner["name"] == AUTO and "limit_s" in self.learner
         return float(self.learner["limit_s"]) if limited else None
 
@@ -620,8 +624,8 @@ class Project(Part, frozen=True):
     def exit_goal(self) -> ExitGoal | None:
         """The goal of early exits; None if plans get no exits.
 
-        An early answer has the same class but other scores. So for metrics of scores
-        the default is no exits.
+        An early answer has the same class but other scores. So by default there are no
+        exits for metrics of scores.
         """
         alpha, confidence = self.exits.alpha, self.exits.confidence
         folds = self.search.folds is not None
@@ -635,7 +639,10 @@ class Project(Part, frozen=True):
         return ExitGoal(alpha, confidence or None)
 
     def of_numbers(self) -> Self:
-        """Return this project for regression; raise BadProject for keys of classes."""
+        """Return this project for regression, without early exits.
+
+        Raises BadProject for keys that only classes have.
+        """
         alpha = self.exits.alpha
         if alpha is not UNSET and alpha is not None:
             raise BadProject(
@@ -669,7 +676,7 @@ class Project(Part, frozen=True):
 
     @property
     def divides_as_fits(self) -> bool:
-        """True if the build may choose between held-out items and cross-validation."""
+        """True if the build chooses between held-out items and cross-validation."""
         search, exits = self.search, self.exits
         named = search.held_out is not None or search.folds is not None
         exiting = exits.confidence is not UNSET or isinstance(exits.alpha, float)
@@ -677,12 +684,12 @@ class Project(Part, frozen=True):
         return self.data.divided and search.refit and not (named or exiting)
 
     def in_folds(self) -> Self:
-        """Return this project with the default number of folds of cross-validation."""
+        """Return this project with cross-validation in the default number of folds."""
         search = msgspec.structs.replace(self.search, folds=FOLDS)
         return msgspec.structs.replace(self, search=search)
 
     def _check(self) -> None:
-        """Raise BadProject for wrong values that the types of the keys allow."""
+        """Raise BadProject for values that are wrong, though of the right type."""
         self._check_data()
         self._check_learner()
         self.costs.check_size()
@@ -710,7 +717,10 @@ class Project(Part, frozen=True):
         return sum(source is not None for source in sources)
 
     def check_source(self, *, given: bool = False) -> None:
-        """Raise BadProject if the project names no source, unless items are given."""
+        """Raise BadProject unless items come from one source only.
+
+        Items are `given` to the build, or the project names a source.
+        """
         if given and self._sources():
             raise BadProject("[data] says where items are, and a data set came, too")
         if not given and self._sources() != 1:
@@ -841,7 +851,7 @@ POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "budg
 
 
 def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
-    """Raise BadProject for a key that has no effect with this search method."""
+    """Raise BadProject for a key that this search method does not use."""
     if method == "progressive" and "trainings" in search:
         raise BadProject(
             "search.trainings is for method = 'poly-dom'; 'progressive' has a budget_s"

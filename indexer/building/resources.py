@@ -1,4 +1,4 @@
-"""The worker processes, the cache folder and the progress bars of a build."""
+"""The workers, the cache folder and the progress bars of a build."""
 
 import os
 from concurrent.futures import Executor
@@ -34,7 +34,10 @@ def open_resources(
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Resources:
-    """Connect to a project's workers, and open the cache of finished work."""
+    """Connect to a project's workers, and open the cache of finished work.
+
+    Raises BadProject if both `cache` and `[cluster] shared` name a folder.
+    """
     cluster = project.cluster
     if cluster.shared is not None and cache is not None:
         raise BadProject(

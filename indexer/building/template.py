@@ -24,14 +24,14 @@ TEXT_C = "C = 0.1                  # any parameter of the learner\n"
 
 
 def default_features(kind: Kind) -> list[str]:
-    """Return the features that a new project names for a kind; none for records."""
+    """Return the names of features that a new project has; none for records."""
     sources = {"image": "images", "text": "texts", "record": "table"}
     found: list[str] = tomllib.loads(template(sources[kind]))["features"].get("use", [])
     return found
 
 
 def template(source: str) -> str:
-    """Return a commented PROJECT.toml for "images", "texts" or a "table"."""
+    """Return the text of a PROJECT.toml for "images", "texts" or a "table"."""
     lines = TEMPLATE.splitlines(keepends=True)
     first = lines.index("use = [\n")
     last = lines.index("]\n", first)

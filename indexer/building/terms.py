@@ -1,4 +1,4 @@
-"""A project whose open settings are filled in from its items."""
+"""Filling in the settings of a project that depend on its items."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ STRATEGY = "gain-per-second"  # strategy of the race for `learner = "auto"`
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A project whose open settings are filled in from its items."""
+    """A project with all its settings, also the settings that depend on its items."""
 
     # The project, without exits for numbers, with cross-validation for few items
     project: Project
@@ -31,12 +31,12 @@ class Terms:
 
 
 def strategy_of(project: Project) -> str | None:
-    """Return the strategy of the project's race; None if it names a learner."""
+    """Return the strategy of the race between learners; None if a learner is named."""
     return STRATEGY if project.learner["name"] == AUTO else None
 
 
 def check_learner(project: Project) -> None:
-    """Raise BadProject if the learner lacks weights or scores the project needs."""
+    """Raise BadProject if a project needs weights or scores that its learner lacks."""
     learner = _make_either(project)
     quality = project.quality
     asked = quality.class_weights not in (None, "equal")
@@ -50,7 +50,10 @@ def check_learner(project: Project) -> None:
 
 
 def _make_either(project: Project) -> Any:
-    """Make the learner for classes or for numbers, before the labels are known."""
+    """Make the learner before the labels are read.
+
+    It is for classes if the project and the learner allow, else for numbers.
+    """
     tasks: list[Task] = ["classes", "regression"]
     if project.wanted is not None:
         return make_learner(project.learner, project.seed, project.wanted)
@@ -64,7 +67,10 @@ def _make_either(project: Project) -> Any:
 
 
 def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> Terms:
-    """Fill in the settings of a project that depend on its items."""
+    """Fill in the settings of a project that depend on its items.
+
+    Raises BadProject for settings that do not suit the items.
+    """
     task: Task = "classes" if dataset.numbers is None else "regression"
     if task == "regression":
         project = project.of_numbers()
@@ -79,10 +85,7 @@ def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> T
 
 
 def _few_items(project: Project, dataset: Dataset) -> str:
-    """Return why the build cross-validates, if items are few; else "".
-
-    Few items could promise no early exits, and cross-validation has none.
-    """
+    """Return why the build cross-validates: too few items for early exits; else ""."""
     rare, most = rare_classes(dataset, FOLDS), 0
     if project.trains_rare:
         most = len(dataset.labels) - 1

@@ -1,1 +1,1 @@
-"""Costs of plans: times of features and models, measured here or elsewhere."""
+"""Costs of plans: times of features and models, measured here or on another machine."""

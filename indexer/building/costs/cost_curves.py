@@ -1,4 +1,4 @@
-"""Cost curves that a build fits to measured times, and costs of plans."""
+"""Cost curves that a build fits to measured times, and costs of plans by the curves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Curve:
 
     @property
     def typical(self) -> float:
-        """Median ratio of a measured time to the curve's value, in (0, 1]."""
+        """Median ratio of the measured times to the curve's values, at most 1."""
         fitted_s = np.asarray(self.fitted(self.sizes))
         tells = (fitted_s > 0) & (self.seconds > 0)
         if not tells.any():
@@ -38,10 +38,10 @@ class Curve:
         return min(float(np.median(self.seconds[tells] / fitted_s[tells])), 1.0)
 
     def facts(self) -> dict[str, Any]:
-        """Return plain data of the curve for an index.
+        """Return plain data of the curve, to be stored in an index.
 
-        The data are the curve's coefficients, the share of times that it covers, its
-        seconds at some sizes, and the measurements.
+        The data are the name, the coefficients, the share of measured times below the
+        curve, times at some sizes, and all measurements.
         """
         points = []
         distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)
@@ -67,7 +67,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curves:
-    """Cost curves of a project's features, of its steps and of the overhead."""
+    """Cost curves of a project's features and steps, and of starting an extraction."""
 
     features: list[Curve]  # Curves of the features, in the extractor's order
     steps: list[Curve]  # Curves of the steps, in the extractor's order
@@ -81,13 +81,13 @@ class Curves:
 
     @property
     def typical(self) -> NDArray[np.float64]:
-        """Median ratio of measured time to the curve, for each curve of `all`."""
+        """Median ratio of measured times to the curve, for each curve in `all`."""
         return np.array([curve.typical for curve in self.all])
 
     def facts(self, extractor: Extractor) -> list[dict[str, Any]]:
-        """Return plain data of all curves.
+        """Return plain data of each curve in `all`.
 
-        Features with declared seconds have no times.
+        For a feature whose seconds are declared, the measurements are None.
         """
         facts = [curve.facts() for curve in self.all]
         for own, feature in zip(facts, extractor.features, strict=False):
@@ -98,8 +98,8 @@ class Curves:
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
         """Return a table of costs in budget units, from measured and declared costs.
 
-        Declared seconds of a feature replace its measured seconds. `weights` are budget
-        units for each unit of cost.
+        Declared seconds of a feature replace its measured seconds. `weights` has the
+        number of budget units for one unit of cost, such as "s" or "usd".
         """
         fitted = [*(curve.fitted for curve in self.all), self.overhead]
         table = np.zeros((len(fitted), max(len(c.coefficients) for c in fitted)))
@@ -122,10 +122,11 @@ def cost_curves(
     model_costs: NDArray[np.float64],
     checks: NDArray[np.float64] | float = 0.0,
 ) -> NDArray[np.float64]:
-    """Return the cost polynomials (C, T) of plans, one plan per feature set.
+    """Return the cost polynomials (C, T) of plans, one plan for each feature set.
 
-    A plan's cost is the sum of its features, its model, and `checks`, the models that
-    its exits evaluate. The empty set costs only the overhead.
+    A plan's cost is the sum of the costs of its features, by `costs` and `masks` (C,);
+    of its model, `model_costs` (C,); and of the models that its exits evaluate,
+    `checks` (C,). The empty set costs only the overhead.
     """
     coefficients = costs.of_many(masks)
     coefficients[:, 0] += model_costs + checks

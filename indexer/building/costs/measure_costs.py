@@ -53,7 +53,7 @@ COMPARED = 500  # rows answered by a whole model and by its schedule, in turn
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCosts:
-    """Measured costs of a project's features, steps and overhead; times models too."""
+    """Measured costs of a project's features and steps; also times models."""
 
     measurer: "Measurer"  # Stopwatch of models, with the features of training
     curves: Curves  # Cost curves in seconds
@@ -62,7 +62,7 @@ class MeasuredCosts:
     weight: float  # Units of the budget that a second costs
 
     def of_set(self, mask: int) -> float:
-        """Return the cost of computing a set's features for an item of median size."""
+        """Return the cost of a set's features at median item size, in budget units."""
         return cost_at(self.table.of(mask).tolist(), self.middle)
 
     def of_models(
@@ -72,10 +72,11 @@ class MeasuredCosts:
         values: NDArray[np.float32],
         again: Sequence[bool] | None = None,
     ) -> tuple[Seconds, Measured]:
-        """Time each model; return the costs of one answer, and the measurement's facts.
+        """Time each model; return costs of an answer (C,), and conditions of timing.
 
-        Costs are in units of the budget. `models` are functions that load the models,
-        by set. `again` has True for each model that was trained on all items.
+        Costs are in units of the budget. `models` maps the mask of each set to a
+        function that loads the set's model. `again` has True for each model that was
+        trained on all items. `key` identifies the trainings, in names of cache entries.
         """
         named = {}
         flags = again or [False] * len(models)
@@ -87,7 +88,7 @@ class MeasuredCosts:
 
 
 def measure_costs(data: Prepared, own: Resources) -> MeasuredCosts:
-    """Time the features and steps of a project, or read kept times from the cache."""
+    """Time the features and steps of a project, or read their times from the cache."""
     terms, dataset = data.project.costs, data.table.dataset
     extractor = data.table.features.extractor
     measurer = Measurer(extractor, terms.quantile, own.times, own.progress)
@@ -108,7 +109,7 @@ def measure_costs(data: Prepared, own: Resources) -> MeasuredCosts:
 
 @dataclass(frozen=True, slots=True)
 class Measurer:
-    """Times features, steps and models, or reads the times that an earlier run kept."""
+    """Times features, steps and models, or reads their times from the cache."""
 
     extractor: Extractor
     # Quantile of the measured times that a cost has to cover, in (0, 1)
@@ -124,9 +125,9 @@ class Measurer:
         take: Callable[[OnProgress], Times],
         read: Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Read],
     ) -> Read:
-        """Return the times kept under `name`.
+        """Return the times under `name` in the cache; if there are none, measure them.
 
-        Measure and keep them if there are none.
+        `take` measures times, and `read` converts the measured or stored data.
         """
         cache = self.cache if name else None
         if cache is not None and (found := cache.recall(name, read)) is not None:
@@ -150,6 +151,7 @@ class Measurer:
     ) -> Curves:
         """Time features, steps and overhead on some items, and fit cost curves.
 
+        Each item is timed at least `repeats` times, in random orders drawn with `seed`.
         If `name` is not empty, the times are kept in the cache under this name.
         """
         planned = len(items) * repeats
@@ -208,7 +210,7 @@ class Measurer:
         return curves
 
     def _overhead(self, items: Sequence[Item], times: Seconds) -> CostCurve:
-        """Fit the cost of reading an item and starting its extraction."""
+        """Fit a curve to the times of reading an item and starting its extraction."""
         if not items[0].pair:
             return CostCurve([steady_quantile(times, self.quantile)])
         # counting words and sentences takes longer for longer texts
@@ -218,10 +220,10 @@ class Measurer:
     def models(
         self, models: Mapping[str, Callable[[], Model]], values: NDArray[np.float32]
     ) -> tuple[Seconds, Measured]:
-        """Time each model; return seconds of one answer, and the measurement's facts.
+        """Time each model; return seconds of an answer (C,), and conditions of timing.
 
-        `models` are functions that load the models, by the names of their cache
-        entries.
+        `models` maps the name of each model's entry in the cache to a function that
+        loads the model. `values` (N, width) has rows to answer.
         """
         rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
         found = [self._recall(name, _read_seconds) for name in models]
@@ -248,10 +250,10 @@ class Measurer:
         *,
         name: str,
     ) -> tuple[float, float, float]:
-        """Time a whole model and its schedule alternately, on some rows of `values`.
+        """Time a model with and without its schedule, in turn, on rows of `values`.
 
-        Returns the mean seconds of the whole model, the mean seconds of the schedule,
-        and a high quantile of the schedule's seconds.
+        Returns the mean seconds without the schedule, the mean seconds with the
+        schedule, and a high quantile of the seconds with the schedule.
         """
         if (kept := self._recall(name, _read_compared)) is not None:
             return kept
@@ -272,7 +274,7 @@ class Measurer:
     def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
     ) -> MachineTimes:
-        """Time an index's samples and some of its models, like a starting server."""
+        """Time an index's sample items and some of its models, as a new server does."""
 
         def take(on_progress: OnProgress) -> Times:
             rows = [self.extractor.extract(item) for item in items]
@@ -295,7 +297,7 @@ class Measurer:
 
 
 def conditions(watch: Stopwatch) -> dict[str, Any]:
-    """Return plain data of this machine and of its load during the measurement."""
+    """Return plain data of this machine, and of its load during a measurement."""
     return {"load": list(watch.load), "machines": [list(Machine.here())]}
 
 
@@ -313,7 +315,7 @@ def _read_compared(
 
 
 def read_conditions(meta: Mapping[str, Any]) -> Measured:
-    """Convert the plain data of `conditions`; the machine is empty in old entries."""
+    """Read the result of `conditions`; entries of older versions name no machine."""
     machines = tuple(Machine(*one) for one in meta.get("machines", ()))
     return Measured(Load(*meta["load"]), machines)
 
@@ -337,7 +339,7 @@ def time_answer(
 def time_calls(
     time_one: Callable[[int], float], count: int, quantile: float
 ) -> Seconds:
-    """Return the seconds of `time_one(0)`, `time_one(1)` and so on.
+    """Return the seconds of each call `time_one(0)`, `time_one(1)` and so on.
 
     At least `count` calls are timed. More calls follow while it is unclear whether some
     times are outliers.
@@ -356,7 +358,7 @@ def time_calls(
 def time_overhead(
     extractor: Extractor, items: Sequence[Item], quantile: float, watch: Stopwatch
 ) -> Seconds:
-    """Return the seconds of reading an item's header and starting its extraction."""
+    """Return the seconds of calls that read an item's size and start its extraction."""
     row = np.zeros(extractor.width, np.float32)
     payloads, pair = [item.payload for item in items], items[0].pair
 

@@ -1,4 +1,4 @@
-"""`polydom measure PROJECT.toml`: measures times for a build on another machine."""
+"""`polydom measure PROJECT.toml`: timing for a build that runs on another machine."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ def measure_project(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Index:
-    """Measure the times that a build lacks; make its index if it lacks nothing else.
+    """Measure the times that a build needs; make the index if all else is done.
 
     Nothing is trained. Features are computed only to time them.
 
@@ -40,7 +40,7 @@ def measure_project(
     project, dataset, output, progress
         The same as in `build`.
     cache
-        Folder of the build's finished work; None for the project's own.
+        Folder of the build's finished work; by default the folder that a build uses.
     anew
         True to measure again the times that an earlier call measured.
 
@@ -52,7 +52,7 @@ def measure_project(
         If the project does not say `[costs] measured = "later"`, or the build had other
         libraries than this process.
     LacksWork
-        If the build has to continue first. Times that could be measured are kept.
+        If `polydom build` has to do more work first. The measured times are kept.
     """
     if output is not None:
         refuse_index(Path(output))
@@ -86,17 +86,17 @@ def measure_project(
 
 @dataclass(frozen=True)
 class NoWorkers(Workers):
-    """Stands in for the workers of another machine's build; every call is refused."""
+    """Takes the place of workers if there are none; each call to it raises `lacks`."""
 
     lacks: Unfinished = field(kw_only=True)  # Error to raise for any call
 
     def run(self, *arguments: Any, **terms: Any) -> Iterator[Any]:
-        """Raise an error: this process has no workers."""
+        """Raise the error `lacks`: this process has no workers."""
         raise self.lacks
 
 
 class TimesAnew(Cache):
-    """A cache of times that ignores entries of earlier processes."""
+    """A cache that returns only times from this process; others are measured again."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

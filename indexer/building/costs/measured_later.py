@@ -1,4 +1,4 @@
-"""Builds whose times another machine measures: both use one shared folder."""
+"""Builds whose times another machine measures; both machines use one shared folder."""
 
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -18,7 +18,7 @@ SHOWN = 5  # differences of libraries that a message lists
 
 
 class BuildNote(NamedTuple):
-    """A note from the build, so that `polydom measure` uses the same cache names."""
+    """Facts that a build leaves in its cache so that `polydom measure` can continue."""
 
     versions: dict[str, str]  # Versions of the build's libraries, by name
     # Number of calls that the build carries out at a time. The time that a search has
@@ -27,10 +27,10 @@ class BuildNote(NamedTuple):
 
     @classmethod
     def find(cls, project: Project, cache: ReadOnlyCache) -> Self:
-        """Read the note of a project's build.
+        """Read the note that a project's build left in its cache.
 
         Raises BadProject if the build used other versions of libraries than this
-        process.
+        process, and LacksWork if there is no note.
         """
         note = cache.recall(_name(project), lambda meta, _: cls(**meta))
         if note is None:
@@ -46,7 +46,7 @@ class BuildNote(NamedTuple):
 
 
 def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
-    """Leave a note for `polydom measure`, and open the cache of its times.
+    """Write a note for `polydom measure`; return the cache of the times it measures.
 
     Reading a time that is not measured yet raises LacksTimes.
     """
@@ -63,7 +63,10 @@ def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
 
 
 def await_work(project: Project, folder: Path | None) -> ReadOnlyCache:
-    """Open the read-only cache of a build on another machine."""
+    """Return a read-only cache of a build that runs on another machine.
+
+    `folder` is the cache's folder; None for the folder that the project names.
+    """
     shared = project.cluster.shared
     kept = (folder or project.path(shared or FOLDER)).absolute()
     lacks = LacksWork(

@@ -1,4 +1,4 @@
-"""Measuring an existing index again: the same candidates, this machine's costs."""
+"""Measuring an existing index again: candidates remain, costs become this machine's."""
 
 import math
 from collections.abc import Sequence
@@ -42,9 +42,10 @@ def carried_items(index: Index) -> list[Item]:
 
 
 def project_items(index: Index, project: Project) -> list[Item]:
-    """Read the items of a project on which an index is measured again.
+    """Read items of a project, as many as a build times, to measure an index again.
 
-    Their number is the same as in a build.
+    Raises BadProject if the index is for another kind of items, or if its sizes have
+    one number and the items' two, or the reverse.
     """
     dataset = load_data(project)
     kind = _package(index).kind
@@ -66,12 +67,12 @@ def remeasure(
     files: Sequence[Path] = (),
     repeats: int | None = None,
 ) -> Index:
-    """Return the index with the costs of features, steps and models on this machine.
+    """Return the index with costs of features, steps and models on this machine.
 
     Candidates, models, orders and exits remain unchanged, and sets that the build
     dropped remain dropped. Each item is timed `repeats` times; by default each feature
-    is timed at least `TIMES` times in total. Raises BadInput if the index's costs
-    include no time.
+    is timed at least `TIMES` times in total. `files` are the Python files with the
+    user's features. Raises BadInput if the index's costs include no time.
     """
     package = _package(index)
     weights = package.meta.get("weights", {"s": 1.0})
@@ -122,10 +123,7 @@ def remeasure(
 def _shares(
     part_s: NDArray[np.float64], whole_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return costs (C,) as shares of the whole models' costs.
-
-    1 if a whole cost is 0.
-    """
+    """Return the ratio (C,) of `part_s` to `whole_s`; 1 where this is undefined."""
     ones = np.ones(len(whole_s))
     if not len(part_s):
         return ones

@@ -18,7 +18,7 @@ Pair = tuple[int, int]  # positions of two items, the second a copy of the first
 
 
 def keep_copies_together(dataset: Dataset) -> Dataset:
-    """Put files with equal bytes into one group, and warn of them.
+    """Put files with equal bytes into one group, and warn of such copies.
 
     A training item that is a copy of a test item is left out. Items that are not files
     are not compared, since short texts are often equal by chance.
@@ -52,14 +52,14 @@ def keep_copies_together(dataset: Dataset) -> Dataset:
 
 
 def _numbered(items: StoredItems) -> Rows:
-    """Return a number for each item, shape (N,); copies get equal numbers."""
+    """Return numbers of items, shape (N,), equal for items with equal bytes."""
     rows = np.ascontiguousarray(items.digests)
     single = rows.view(f"V{rows.shape[1]}").ravel()
     return np.unique(single, return_inverse=True)[1]
 
 
 def _pairs(own: Rows) -> list[Pair]:
-    """Return a pair for each copy: its item and the first item with equal content."""
+    """Return two positions for each copy: of the first equal item, and of the copy."""
     _, first = np.unique(own, return_index=True)
     copies = np.setdiff1d(np.arange(len(own)), first)
     return [(int(first[own[row]]), int(row)) for row in copies]
@@ -74,7 +74,7 @@ def _of_another_class(dataset: Dataset, own: Rows) -> Pair | None:
 def _trained_apart(
     dataset: Dataset, own: Rows, tested: NDArray[np.bool_]
 ) -> tuple[Dataset, Rows]:
-    """Leave out training items that are copies of test items; return the rest."""
+    """Leave out training items that are copies of test items, also from `own`."""
     bad = np.flatnonzero(~tested & np.isin(own, own[tested]))
     by_number = dict(zip(own[tested].tolist(), np.flatnonzero(tested), strict=True))
     why = {
@@ -86,9 +86,10 @@ def _trained_apart(
 
 
 def joined_groups(groups: Rows, own: Rows) -> Rows:
-    """Merge groups that contain copies of the same item; return groups (N,).
+    """Merge groups that contain copies of the same item; return new groups (N,).
 
-    Groups A and C are merged, too, if both share copies with a group B.
+    Items with equal numbers `own` (N,) are copies. Groups A and C are merged, too, if
+    both share copies with a group B.
     """
     count = int(groups.max()) + 1
     size = count + int(own.max()) + 1

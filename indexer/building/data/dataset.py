@@ -55,7 +55,7 @@ class Dataset:
 
     @property
     def targets(self) -> NDArray[Any]:
-        """Labels, shape (N,): codes of classes, or numbers for a regression."""
+        """Labels, shape (N,): codes of classes, or numbers for regression."""
         return self.codes if self.numbers is None else self.numbers
 
     @property
@@ -75,7 +75,7 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of items, labels and groups; the folder's path does not matter."""
+        """Hash of the items, labels, groups, times and weights; paths do not matter."""
         digest = hashlib.sha256(msgspec.msgpack.encode([self.kind, self.labels]))
         if isinstance(self.items, Records):
             digest.update(self.items.digest.encode())
@@ -109,9 +109,10 @@ class Dataset:
         )
 
     def shared(self, cache: Cache) -> "Dataset":
-        """Return a data set whose items worker processes read from files.
+        """Return this data set with items that worker processes read from files.
 
-        Items in memory are first written to the cache, if all processes see it.
+        Items in memory are first written to the cache. If workers do not see the cache,
+        such items are not shared, and the data set is returned unchanged.
         """
         items = self.items
         if not (isinstance(items, StoredItems) or cache.seen):
@@ -123,9 +124,10 @@ class Dataset:
         return replace(self, items=items, names=items.names)
 
     def without(self, bad: Mapping[int, str]) -> "Dataset":
-        """Return a data set without the items at the positions of `bad`.
+        """Return the data set without unusable items.
 
-        `bad` has the reasons. Raises BadProject if fewer than two classes would remain.
+        `bad` maps the position of each unusable item to the reason. Raises BadProject
+        if no item, or only one class, would remain.
         """
         if not bad:
             return self
@@ -155,9 +157,10 @@ class Dataset:
         )
 
     def relabelled(self, labels: Sequence[str]) -> "Dataset":
-        """Return a data set with new class names; classes with equal names become one.
+        """Return the data set with the class names `labels`, one for each code.
 
-        Raises BadProject if fewer than two classes have items.
+        Classes with equal new names become one. Raises BadProject if fewer than two
+        classes have items.
         """
         counts = np.bincount(self.codes, minlength=len(labels))
         known = sorted({labels[code] for code in np.flatnonzero(counts).tolist()})
@@ -172,7 +175,7 @@ class Dataset:
 
 
 class NumberedFile(NamedTuple):
-    """A table's file name, and the numbers of the table's usable rows in that file."""
+    """The name of a table's file, and the row numbers of its usable rows in it."""
 
     name: str
     rows: int  # Number of rows, without rows left out
@@ -180,7 +183,7 @@ class NumberedFile(NamedTuple):
     left_out: tuple[int, ...] = ()  # Numbers of the rows left out, ascending
 
     def number(self, row: int) -> int:
-        """Return the number in the file of the usable row at position `row`."""
+        """Return the row number, in the file, of the usable row at position `row`."""
         # left_out[k] - first - k rows that are not left out precede left_out[k]
         before = bisect_right(
             range(len(self.left_out)),
@@ -192,7 +195,7 @@ class NumberedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowNames(Sequence[str]):
-    """Names of rows in messages, such as `rows.csv, row 7`; made when accessed."""
+    """Names of rows for messages, such as `rows.csv, row 7`; made when accessed."""
 
     files: tuple[NumberedFile, ...]  # Tables, in order
     rows: Rows  # Positions among the rows of all tables
@@ -230,9 +233,9 @@ class RowNames(Sequence[str]):
 def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
     """Return True if numeric labels are quantities rather than names of classes.
 
-    `values` are the different labels, and `counts` the items of each. More than 20
-    different labels are quantities if any is a fraction, or if any has fewer than 5
-    items.
+    `values` are the different labels, and `counts` has the number of items with each.
+    More than 20 different labels are quantities if one is a fraction, or if one has
+    fewer than 5 items.
     """
     if len(values) <= MOST_NUMBERS:
         return False
@@ -242,9 +245,10 @@ def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
 def numbers_of(
     values: NDArray[np.float64], wanted: Task | None
 ) -> NDArray[np.float64] | None:
-    """Return labels (N,) if numbers are to be predicted, or None for classes.
+    """Return `values` (N,) if they are labels to predict as numbers; None for classes.
 
-    `wanted` is "regression", or None to decide by the labels, with a warning.
+    `wanted` is "regression", or None to decide by the labels, with a warning. Raises
+    BadProject if all numbers are equal.
     """
     different, counts = np.unique(values, return_counts=True)
     found = looks_like_numbers(different, counts)
@@ -271,10 +275,10 @@ def numbers_of(
 
 
 def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
-    """Return a data set for regression if its labels are to be predicted as numbers.
+    """Return the data set with numeric labels, if labels are to be predicted as such.
 
-    Labels are numbers if `wanted` is "regression", or if it is None and the labels look
-    like quantities. Otherwise the data set is returned unchanged.
+    This is so if `wanted` is "regression", or if it is None and the labels look like
+    quantities. Otherwise the data set is returned unchanged.
     """
     if wanted == "classes":
         return dataset
@@ -324,7 +328,7 @@ def make_dataset(
     times: NDArray[Any] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> Dataset:
-    """Make a data set of items; an item without a group is a group of its own."""
+    """Make a data set of items; an item with the group None is a group of its own."""
     if not isinstance(items, StoredItems):
         items, names = tuple(items), tuple(names)
         refuse_mixed({item.kind for item in items})

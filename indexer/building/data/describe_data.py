@@ -1,4 +1,4 @@
-"""Descriptions of columns, and warnings that name the setting to change."""
+"""Descriptions of a table's columns, and warnings with the setting that helps."""
 
 import json
 import logging
@@ -40,7 +40,7 @@ NO_LETTER = re.compile(r"[\W\d_]+")
 
 
 class DataFacts(NamedTuple):
-    """Descriptions of a data set's columns, if it has columns, and warnings."""
+    """Descriptions of a data set's columns, if any, and warnings about the data."""
 
     columns: list[ColumnFacts]
     warnings: list[str]
@@ -73,10 +73,7 @@ def describe_data(dataset: Dataset) -> DataFacts:
 
 
 def describe_columns(dataset: Dataset) -> list[ColumnFacts]:
-    """Return a description of each column.
-
-    An empty list if items are not table rows.
-    """
+    """Return a description of each column; [] if items are not rows of a table."""
     if not isinstance(dataset.items, Records):
         return []
     return [describe_column(*pair) for pair in dataset.items.columns.items()]
@@ -135,7 +132,7 @@ def _column_warnings(
 
 
 def _numbers_rows(column: Column, facts: ColumnFacts) -> bool:
-    """Return True if a column's numbers grow by an equal step from row to row."""
+    """Return True if a column's numbers grow by the same step from row to row."""
     if column.kind != "number" or facts.different < max(facts.rows, LEAST):
         return False
     steps = np.diff(column.numbers().astype(np.float64))
@@ -146,7 +143,7 @@ def _word_warnings(column: Column, facts: ColumnFacts, leave_out: str) -> Iterat
     codes, words = column.words()
     used = [words[code] for code in np.unique(codes[codes >= 0]).tolist()]
     for kind, reads in (("number", _is_number), ("date", _is_date)):
-        if others := _hardly_others(used, reads):
+        if others := _unread_if_few(used, reads):
             left = set(others)
             odd = [code for code, word in enumerate(words) if word in left]
             rows = len(codes) - facts.empty - int(np.isin(codes, odd).sum())
@@ -179,8 +176,8 @@ def _word_warnings(column: Column, facts: ColumnFacts, leave_out: str) -> Iterat
         )
 
 
-def _hardly_others(words: Sequence[str], reads: Callable[[str], bool]) -> list[str]:
-    """Return the words for which `reads` is False if they are few; else no word."""
+def _unread_if_few(words: Sequence[str], reads: Callable[[str], bool]) -> list[str]:
+    """Return the words that `reads` rejects; no words if it rejects most of them."""
     sample = words[:: max(len(words) // SAMPLED, 1)]
     read = sum(map(reads, sample))
     if read < NEARLY * len(sample) or read < 2:
@@ -201,10 +198,7 @@ def _is_date(word: str) -> bool:
 
 
 def _tells_labels(column: Column, dataset: Dataset) -> bool:
-    """Return True if this column alone predicts nearly all labels.
-
-    The labels are predicted by a small decision tree.
-    """
+    """Return True if a decision tree predicts nearly all labels by this column."""
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     if len(column) < max(LEAST, ROWS_OF_CLASS * len(dataset.labels)):
@@ -227,11 +221,11 @@ def _tells_labels(column: Column, dataset: Dataset) -> bool:
 
 
 def _copies(dataset: Dataset) -> Iterator[str]:
-    """Yield warnings of items that are equal, and of texts that are nearly equal."""
+    """Yield a warning if many items are equal, or many texts nearly equal."""
     if dataset.kind == "image" or len(dataset.items) < LEAST:
         return  # copies of files are kept together
     if isinstance(dataset.items, Records):
-        if not _differ_by_chance(dataset.items):
+        if not _hardly_equal_by_chance(dataset.items):
             return
         codes = _row_codes(dataset.items).tolist()
         what = "rows are the same as others in all columns"
@@ -251,11 +245,8 @@ def _copies(dataset: Dataset) -> Iterator[str]:
         )
 
 
-def _differ_by_chance(records: Records) -> bool:
-    """Return True if rows are hardly equal by chance.
-
-    This is the case if far more different rows are possible than there are rows.
-    """
+def _hardly_equal_by_chance(records: Records) -> bool:
+    """Return True if far more different rows are possible than there are rows."""
     ways = 1.0
     for column in records.columns.values():
         _, cells = column.told_apart()
@@ -274,7 +265,7 @@ def _row_codes(records: Records) -> Rows:
 
 
 def _alike(labels: Sequence[str]) -> Iterator[str]:
-    """Yield warnings of class names that differ only in case, or are equal numbers."""
+    """Yield a warning if class names differ only in case, or are equal numbers."""
     classes: dict[str | float, list[str]] = {}
     for label in labels:
         number = plain_number(label)

@@ -43,10 +43,10 @@ LOOSE = "it is in no folder of a class"
 
 
 def folder_source(path: Path, data: Data) -> Source:
-    """Return the files of a folder that has one sub-folder for each class.
+    """Return the items of a folder that has one sub-folder of files for each class.
 
-    The files are read when the rows are used. Files that cannot be used are named in
-    warnings. Raises BadProject if a class has no usable file.
+    A file is read when the source yields its row. Warnings name files that cannot be
+    used. Raises BadProject if a class has no usable file.
     """
     found = _find(path, data)
     _refuse_parts(path, found, data)
@@ -71,7 +71,7 @@ def folder_source(path: Path, data: Data) -> Source:
 
 
 def nothing_in(path: Path, data: Data) -> str:
-    """Return the error message for a folder without usable files."""
+    """Return the error message for a folder in which no file can be used."""
     kind = kind_of(data)
     left_out = "".join(f"; {remark}" for remark in _find(path, data).remarks())
     return (
@@ -81,7 +81,7 @@ def nothing_in(path: Path, data: Data) -> str:
 
 
 def refuse_lost_classes(dataset: Dataset) -> None:
-    """Raise BadProject if all files in the folder of one class were left out."""
+    """Raise BadProject if all files in the folder of a class were left out."""
     for name, why in dataset.skipped:
         folder, *within = Path(name).parts
         is_lost = within and dataset.labels and folder not in dataset.labels
@@ -107,14 +107,14 @@ def _refuse_parts(path: Path, found: FoundFiles, data: Data) -> None:
 
 
 def _part(name: str) -> int:
-    """Return a sort key of folders: training data first, then test data."""
+    """Return a key that sorts folders: training data, then test data, then others."""
     return 0 if name.casefold() in TRAINED else 2 - (name.casefold() in TESTED)
 
 
 def _refuse_lost(
     path: Path, found: FoundFiles, classes: Collection[str], kind: Kind
 ) -> None:
-    """Raise BadProject if no file in the folder of one class can be used."""
+    """Raise BadProject if no file in the folder of a class can be used."""
     for name, why in sorted(found.left_out.items()):
         folder, *within = Path(name).parts
         is_lost = folder in found.folders and folder not in classes
@@ -137,7 +137,7 @@ def _say_alike(path: Path, classes: Iterable[str]) -> None:
 
 
 def kind_of(data: Data) -> Kind:
-    """Return "text" if the project's files are texts, or "image" for images."""
+    """Return the kind of a project's files: "text" or "image"."""
     return "text" if data.images is None else "image"
 
 
@@ -167,7 +167,7 @@ def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
 
 
 def _with_content(row: Row) -> Row:
-    """Return the row with the content of its file in place of the path."""
+    """Return the row with the content of its file in place of the file's path."""
     path, place = row.content, row.reference.place
     try:
         data = path.read_bytes()
@@ -181,7 +181,10 @@ def _with_content(row: Row) -> Row:
 
 
 def listed_source(project: Project, path: Path) -> Source:
-    """Return the files that a table of labels lists; they are read when used."""
+    """Return the items that the table of labels at `path` lists.
+
+    A file is read when the source yields its row.
+    """
     data = project.data
     kind = kind_of(data)
     folder = project.path(data.images or data.texts or "")
@@ -229,7 +232,7 @@ def _listed_row(reference: Reference, file: Path, cells: Any, data: Data) -> Row
 def _say_unlisted(
     path: Path, folder: Path, rows: Sequence[Row], files: Collection[str], data: Data
 ) -> None:
-    """Raise BadProject if a file is listed twice; warn of files that are not listed."""
+    """Raise BadProject if a file is listed twice; warn if files are not listed."""
     times = Counter(row.name for row in rows)
     if len(times) < len(rows):
         ((twice, count),) = times.most_common(1)
@@ -246,7 +249,7 @@ def _say_unlisted(
 
 
 def _naming_column(table: Table, names: Sequence[str], files: Container[str]) -> str:
-    """Return the first column whose cells are names of the files."""
+    """Return the column that names a file in the first usable row; else the first."""
     for row in table.rows(names):
         if not isinstance(row, BadItem):
             return next((n for n in names if _plain(row[n]) in files), names[0])
@@ -254,7 +257,7 @@ def _naming_column(table: Table, names: Sequence[str], files: Container[str]) ->
 
 
 def _plain(name: object) -> str:
-    """Return a path with slashes and composed letters, equal on all systems."""
+    """Return a path with slashes and composed letters, so that all systems agree."""
     path = Path(str(name).strip().replace("\\", "/"))
     return unicodedata.normalize("NFC", path.as_posix())
 

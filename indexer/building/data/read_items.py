@@ -49,7 +49,7 @@ from .stored_items import (
 
 
 def read_items(project: Project, cache: Cache, progress: Progress) -> Dataset:
-    """Read a project's items, and let worker processes read them, too."""
+    """Read a project's items into a data set that worker processes can read, too."""
     with progress.stage("reading items", None) as on_progress:
         dataset = load_data(project, on_progress, cache.folder)
     return dataset if isinstance(dataset.items, Records) else dataset.shared(cache)
@@ -62,9 +62,10 @@ def load_data(
 ) -> Dataset:
     """Read the items that `project.data` names; their order is always the same.
 
-    The data set holds where each item is stored; items are read again when they are
-    accessed. Items that are in no file, or in another encoding than UTF-8, are written
-    to `folder`.
+    A table is held in memory. Other items remain in their files: the data set knows
+    where they are, and reads an item each time it is accessed. Items that are in no
+    file, and lines of a file in another encoding than UTF-8, are first written to
+    `folder`.
     """
     _refuse_absent(project)
     if project.data.table is not None:
@@ -84,7 +85,6 @@ def load_data(
 
 
 def _refuse_absent(project: Project) -> None:
-    """Raise BadProject for a missing file, with the key that names the file."""
     data = project.data
     if data.items is not None:  # named by modules and functions
         return
@@ -143,7 +143,7 @@ def _load_items(
 
 
 def _take(project: Project, row: Row, read: _Read) -> None:
-    """Add the item of a row to `read`, or the reason why it is left out."""
+    """Add an item to `read`; if it is unusable, add its name and the reason instead."""
     data, label = project.data, row.label
     try:
         if isinstance(row.content, BadItem):
@@ -165,7 +165,7 @@ def _take(project: Project, row: Row, read: _Read) -> None:
 
 
 def _check_label(row: Row) -> None:
-    """Raise BadItem if an item has no label, several labels, or several groups."""
+    """Raise BadProject if an item has no label, several labels, or several groups."""
     label = row.label
     if label is None or label == "" or label != label:  # NaN is no label either
         raise BadProject(f"{row.name}: no label; each item needs one")
@@ -257,7 +257,7 @@ def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
 
 
 def _text_in(row: Mapping[str, Any], key: str) -> str | BadItem:
-    """Return the text of a line of JSON Lines, or a BadItem if there is no text."""
+    """Return the text under `key` in a line of JSON Lines, or else a BadItem."""
     text = row.get(key)
     if isinstance(text, str):
         return text
@@ -285,7 +285,7 @@ def _called_rows(folder: str, target: str, pieces: Path) -> Iterator[Row]:
 
 
 def import_function(folder: str, target: str) -> Callable[[], Any]:
-    """Import `module:function`; the module may be a file in `folder`."""
+    """Import the function `module:function`; the module may be a file in `folder`."""
     module_name, _, name = target.partition(":")
     if not (module_name and name):
         raise BadProject(f"data.items is {target!r}; 'module:function' is needed")

@@ -58,7 +58,7 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
             _check_names(table, tables[0], data)
         used = _used(tables[0], data)
         raw = [table.read(used, on_progress) for table in tables]
-        raw = [_left(table, own, data) for table, own in zip(tables, raw, strict=True)]
+        raw = [_kept(table, own, data) for table, own in zip(tables, raw, strict=True)]
         names, skipped = _names(tables, raw), _skipped(tables, raw)
         columns = _columns(project, tables, raw)
     except BadInput as error:
@@ -82,7 +82,7 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
 
 
 def _special(data: Data) -> dict[str, str]:
-    """Return the columns that are not features, with the options that name them."""
+    """Return the columns that are no features, with their [data] options."""
     named = {
         "label": data.label,
         "group": data.group,
@@ -113,8 +113,11 @@ def _used(table: Table, data: Data) -> list[str]:
     return [n for n in table.names if n in special or n not in data.ignore]
 
 
-def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
-    """Leave out unreadable and empty rows; with "stop", refuse an unreadable row."""
+def _kept(table: Table, raw: RawColumns, data: Data) -> RawColumns:
+    """Return the table's columns without unreadable and empty rows.
+
+    Raises BadProject for an unreadable row if `on_bad_item` is "stop".
+    """
     if raw.bad and data.on_bad_item == "stop":
         number, why = raw.bad[0]
         raise BadProject(f"{table.path.name}, row {number}: {why}")
@@ -139,9 +142,9 @@ def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
 
 
 def row_numbers(first: int, count: int, bad: Sequence[BadRow]) -> Rows:
-    """Return the numbers in the file of `count` usable rows.
+    """Return the row numbers that `count` usable rows have in the file.
 
-    The first row of data has the number `first`; the numbers of bad rows are skipped.
+    The first row after the names of columns has the number `first`.
     """
     every = np.arange(first, first + count + len(bad))
     return np.setdiff1d(every, [row.number for row in bad], assume_unique=True)
@@ -169,9 +172,10 @@ def _skipped(
 def _columns(
     project: Project, tables: Sequence[Table], raw: Sequence[RawColumns]
 ) -> dict[str, Column]:
-    """Return typed columns, each of one kind in all tables.
+    """Return typed columns by name; each has the rows of all tables in turn.
 
-    `raw` is emptied meanwhile.
+    Raises BadProject if a column has two kinds. The columns are removed from `raw`, so
+    that memory is freed meanwhile.
     """
     names = [*raw[0].columns]
     counts = [len(next(iter(own.columns.values()))) for own in raw]
@@ -210,7 +214,7 @@ def _refuse_kinds(
 
 
 def _terms(project: Project, name: str, table: Table) -> ColumnTerms:
-    """Return the settings for reading a column, from the project and the file."""
+    """Return the settings for reading a column: the project's, and the file's own."""
     data = project.data
     terms = ColumnTerms(
         missing=tuple(data.missing),
@@ -240,11 +244,10 @@ def labels_of(
     task: Task | None,
     terms: ColumnTerms = NUMBERS,
 ) -> tuple[tuple[str, ...], Rows, NDArray[np.float64] | None]:
-    """Read the label column.
+    """Return the class names, each row's class code (N,), and numeric labels (N,).
 
-    Returns the class names, the code of each row's class, and the labels as numbers for
-    a regression, else None. Class names are kept as written: `007` and `7` are two
-    classes.
+    Numeric labels are None for classes; for regression there are no class names. Class
+    names are kept as written: `007` and `7` are two classes.
     """
     _refuse_missing(column, names, "no label; each item needs one")
     numbers = None
@@ -282,7 +285,7 @@ def _label_numbers(
 
 
 def classes_of(column: Column) -> tuple[tuple[str, ...], Rows]:
-    """Return the sorted class names in a column, and the class position of each row."""
+    """Return the sorted class names, and the position of each row's class in them."""
     codes, words = column.told_apart()
     texts = [label_of(word) for word in words]
     used = np.unique(codes).tolist()
@@ -293,10 +296,7 @@ def classes_of(column: Column) -> tuple[tuple[str, ...], Rows]:
 
 
 def label_of(value: Any) -> str:
-    """Return the name of a class as a string.
-
-    A whole number gets the same name as a float: 1 and 1.0 are both "1".
-    """
+    """Return the name of a class as a string; the floats 1.0 and 1 are both "1"."""
     # a table may hold the classes 1, 2, 3 as floats
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -340,7 +340,11 @@ def _weights(
 def weights_of(
     values: NDArray[Any], names: Sequence[str], where: str
 ) -> NDArray[np.float64]:
-    """Return weights scaled to mean 1; BadProject if one is not a number above 0."""
+    """Return weights (N,) scaled to mean 1.
+
+    Raises BadProject if a weight is not a number above 0; the message has the row's
+    name and `where`, the name of the weights.
+    """
     weights = values.astype(np.float64)
     wrong = np.flatnonzero(~((weights > 0) & (weights < np.inf)))
     if len(wrong):

@@ -1,4 +1,4 @@
-"""Dividing labelled items into training and testing, without dividing a group."""
+"""Division of labelled items into training and test items; no group is divided."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ def split(
     folds: int | None,
     train_rare: bool = False,
 ) -> list[tuple[Rows, Rows]]:
-    """Return pairs of training rows and testing rows: one pair, or one per fold.
+    """Return pairs of training rows and testing rows: one pair, or one for each fold.
 
-    The testing rows are the items that the project names to test on. If it names none
-    and items have times, they are the newest items. Otherwise items are divided at
-    random into round(1 / held_out) parts, or into `folds` parts, by `divide_groups`. If
-    `train_rare` is true, classes with fewer groups than parts are always trained on and
-    never tested on.
+    If the project names test items, these are tested on. Otherwise, if items have
+    times, the newest are tested on, a share `held_out` of all. Otherwise
+    `divide_groups` draws parts: `folds` parts, each of which is tested on in one fold,
+    or round(1 / held_out) parts, one of which is tested on. If `train_rare` is true,
+    classes with fewer groups than parts are always trained on and never tested on.
     """
     if dataset.tested is not None and dataset.tested.any():
         parts = [dataset.tested]
@@ -70,7 +70,7 @@ def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
 
 
 def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
-    """Return the number of groups of each class that has fewer than `fewest` groups."""
+    """Return the classes with fewer than `fewest` groups, and how many each has."""
     if not dataset.labels:
         return {}
     have = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
@@ -79,7 +79,7 @@ def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
 
 
 def refuse_rare(dataset: Dataset, fewest: int) -> None:
-    """Raise BadProject if a class has fewer than `fewest` groups.
+    """Raise BadProject if a class has fewer than `fewest` groups of items.
 
     The message names the class and the settings that help.
     """
@@ -109,7 +109,7 @@ def refuse_rare(dataset: Dataset, fewest: int) -> None:
 def treat_rare_classes(
     dataset: Dataset, terms: Data, fewest: int
 ) -> tuple[Dataset, Rows]:
-    """Apply `terms.on_rare_class` to the rare classes of a data set.
+    """Apply the project's setting `on_rare_class` to the rare classes of a data set.
 
     A class is rare if it has fewer groups than `fewest` or `terms.rare_below`. Rare
     classes stop the build, are left out, are merged into one, or are only trained on.
@@ -150,13 +150,13 @@ def _why(label: str, rare: dict[str, int], fewest: int) -> str:
 
 
 def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
-    """Return the part (N,) of each item; groups stay whole, classes are shared evenly.
+    """Divide items into parts with about equal shares of classes; return parts (N,).
 
-    Groups are placed one after the other, the largest first, groups of equal size in
-    random order. Each group goes into the part where it adds least to the sum of
-    squares of the classes' shares; of several such parts, into the smallest. So a class
-    with at least as many groups as parts is in every part, if no group has several
-    classes.
+    Groups are never divided. They are placed one after the other, the largest first,
+    groups of equal size in random order. Each group goes into the part where it adds
+    least to the sum of squares of the classes' shares; if parts are equal in this, into
+    the smallest. So a class with at least as many groups as parts is in every part, if
+    no group has several classes.
     """
     names, own = np.unique(groups, return_inverse=True)
     kinds = int(codes.max()) + 1
@@ -193,10 +193,10 @@ def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
 
 
 def newest_groups(groups: Rows, times: NDArray[Any], share: float) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the items in the newest groups, up to a share of the items.
+    """Return a mask (N,) of the items in the newest groups, about a share of all items.
 
-    A group is as new as its newest item. Of equally new groups, the group with the
-    higher number is chosen first.
+    Groups are chosen until they have the share. A group is as new as its newest item.
+    Of equally new groups, the group with the higher number is chosen first.
     """
     names, own = np.unique(groups, return_inverse=True)
     newest = np.full(len(names), times.min())

@@ -1,4 +1,4 @@
-"""Items that stay in their files and are read when they are accessed.
+"""Items that remain in their files and are read when they are accessed.
 
 A stored item is a file, a line of a JSON Lines file, or a byte range of a file that the
 build wrote. Memory holds only a table of the places where items are stored, under 100
@@ -50,7 +50,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Reference(NamedTuple):
-    """The file or folder that holds one item, and the item's position in it."""
+    """The file or folder of one item, and the item's place in it."""
 
     place: Place  # Folder or file of the item
     number: int = 0  # Number of the line or piece, for the item's name
@@ -66,7 +66,7 @@ class Reference(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A labelled item while it is read: where it is, its content, label and group."""
+    """An item as it is read: its place, content, label, group, time and weight."""
 
     reference: Reference
     content: Any
@@ -82,7 +82,7 @@ class Row(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The labelled items of one file or folder, read one after the other."""
+    """The labelled items of a file or folder; each is read when its row is yielded."""
 
     rows: Iterable[Row]  # Rows, read one after the other
     most: int | None = None  # Upper bound on the number of rows; None if unknown
@@ -91,17 +91,17 @@ class Source(NamedTuple):
 
 
 class StoredItems(Sequence[Item]):
-    """n items of one kind that are read when they are accessed.
+    """n items of one kind that are read from files when they are accessed.
 
-    An item that has changed since its digest was taken is refused with `BadProject`. If
-    other processes can read the items' files, they receive only where the items are
-    stored; else they receive the items.
+    Accessing an item raises BadProject if it has changed since the items were stored.
+    Other processes receive only the places of the items if they can read the files;
+    otherwise they receive the items.
 
-    The `table` has arrays for all N items of a data set: numbers of `places` (N,),
-    `numbers`, `offsets` and `lengths` (N,), `sizes` (N,) or (N, 2), `digests` (N, 16),
-    own names as bytes `names` with their `name_starts`, and `facts`: the kind and the
-    places as msgpack. `order` has the array `rows`, positions among the N items. The
-    entries `start` to `stop` of `rows` are these n items.
+    The `table` has arrays for all N items of a data set: `places` (N,), positions among
+    the places; `numbers`, `offsets` and `lengths` (N,); `sizes` (N,) or (N, 2);
+    `digests` (N, 16); the items' own `names` as bytes with their `name_starts`; and
+    `facts`, the kind and the places as msgpack. `order` has the array `rows`, positions
+    among the N items. Its entries from `start` to `stop` are these n items.
     """
 
     def __init__(
@@ -116,10 +116,7 @@ class StoredItems(Sequence[Item]):
         self._stop = len(order["rows"]) if stop is None else stop
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the table of the items' places, without the items' contents.
-
-        If other processes cannot read the items' files, the items are pickled.
-        """
+        """Pickle where items are stored, or the items if workers cannot read files."""
         if not self.is_shared:
             return tuple, ([*self],)
         return StoredItems, (self.table, self._order, self._start, self._stop)
@@ -175,10 +172,7 @@ class StoredItems(Sequence[Item]):
     @overload
     def __getitem__(self, place: slice) -> "StoredItems": ...
     def __getitem__(self, place: int | slice) -> "Item | StoredItems":
-        """Read and return an item.
-
-        A slice returns stored items without reading them.
-        """
+        """Read and return an item; for a slice, return stored items without reading."""
         if isinstance(place, slice):
             start, stop, step = place.indices(len(self))
             if step != 1:
@@ -210,10 +204,10 @@ class StoredItems(Sequence[Item]):
         return StoredItems(self.table, {"rows": self.rows[places]})
 
     def shared(self, cache: Cache) -> "StoredItems":
-        """Return items that other processes read from their files.
+        """Return these items in a form that other processes read from files.
 
         The table of the items' places is written to the cache. If other processes
-        cannot see the files or the cache, the items are returned unchanged.
+        cannot see the cache, the items are returned unchanged.
         """
         if not cache.seen:
             return self
@@ -247,7 +241,7 @@ class StoredItems(Sequence[Item]):
         return place.path
 
     def _item(self, row: int, file: IO[bytes]) -> Item:
-        """Read the item at position `row` among all N items from its open file."""
+        """Read the item at position `row` of all N items from its open file."""
         table = self.table
         file.seek(int(table["offsets"][row]))
         data = file.read(int(table["lengths"][row]))
@@ -269,10 +263,7 @@ class StoredNames(Sequence[str]):
         self._items = items
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the table of the items' places, from which names are made.
-
-        If other processes cannot read the table, the names are pickled.
-        """
+        """Pickle where items are stored, or the names if workers cannot read files."""
         if not self._items.is_shared:
             return tuple, ([*self],)
         return StoredNames, (self._items,)
@@ -285,7 +276,7 @@ class StoredNames(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> "StoredNames": ...
     def __getitem__(self, place: int | slice) -> "str | StoredNames":
-        """Return the name of an item; a slice returns names that are made on access."""
+        """Return an item's name; for a slice, return names to be made when accessed."""
         if isinstance(place, slice):
             return StoredNames(self._items[place])
         return self._items.name(int(self._items.rows[place]))
@@ -296,9 +287,10 @@ class StoredNames(Sequence[str]):
 
 
 class StoredItemsWriter:
-    """Builds stored items, item by item; items that are in no file are written to one.
+    """Makes `StoredItems` of items that are added one by one.
 
-    Written files appear only if the `with` block ends without an error.
+    Items that are in no file are written to files, which appear only if the `with`
+    block ends without an error.
     """
 
     def __init__(self) -> None:
@@ -340,7 +332,6 @@ class StoredItemsWriter:
         self._digests += digest_of(item.payload)
 
     def _write(self, item: Item, path: Path) -> tuple[int, int]:
-        """Append an item to a file of contents; return its offset and length."""
         if path not in self._pieces:
             path.parent.mkdir(parents=True, exist_ok=True)
             opened = replace_when_done(path)
@@ -349,7 +340,7 @@ class StoredItemsWriter:
         return offset, self._pieces[path].write(msgspec.msgpack.encode(item.payload))
 
     def items(self) -> StoredItems:
-        """Return the added items; there must be at least one, and all of one kind."""
+        """Return all added items, at least one; they must be of one kind."""
         (kind,) = self.kinds
         digests = np.frombuffer(self._digests, np.uint8).reshape(-1, DIGEST)
         sizes = np.array(self._sizes)
@@ -370,10 +361,7 @@ class StoredItemsWriter:
 
 
 def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> StoredItems:
-    """Write items from memory to the file `path`; return them as stored items.
-
-    The names of the items do not change.
-    """
+    """Write items to the file `path`, with their names; return them as stored items."""
     place = Place("piece", os.fsencode(path.absolute()))
     with StoredItemsWriter() as writer:
         for item, name in zip(items, names, strict=True):
@@ -382,7 +370,7 @@ def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> Stor
 
 
 def digest_of(payload: Any) -> bytes:
-    """Return a hash of 16 bytes of an item's content."""
+    """Return a hash of an item's content, of 16 bytes."""
     content = msgspec.msgpack.encode(payload)
     return hashlib.blake2b(content, digest_size=DIGEST).digest()
 

@@ -1,11 +1,11 @@
 """Exits at the checkpoints of a plan, if its first features are enough.
 
 After each feature of a plan, the index has a model that needs only the features
-computed so far: the checkpoint's model. The margin is the score of the model's best
+computed so far: the checkpoint's model. The margin is the model's score of its best
 class minus the score of the second. If the margin exceeds a threshold, the plan answers
 at this checkpoint and computes no further feature. This is QWYC with feature sets in
-place of base models: the margin takes the place of the running sum, and costs of
-features take the place of costs of base models.
+place of base models: margins take the place of running sums, and costs of features take
+the place of costs of base models.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Answers of a plan's K + 1 checkpoints for N items."""
+    """Answers of the models at a plan's K + 1 checkpoints for N items."""
 
     margins: Floats  # (N, K + 1) score of the best class minus the second-best score
     choices: Rows  # (N, K + 1) positions of the best classes
@@ -86,11 +86,11 @@ def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]
 
 
 class CheckpointMargins:
-    """Items that pass the checkpoints, in the form that `Stopping` needs.
+    """Margins of items at a plan's checkpoints, in the form that `Stopping` reads.
 
-    The number of an item at a checkpoint is minus its margin, divided by about the
-    standard deviation of the checkpoint's margins. Items with low numbers stop. A stop
-    is wrong if the last checkpoint gives another class.
+    `Stopping` stops items with low numbers. So an item's number at a checkpoint is its
+    margin with a minus sign, divided by about the standard deviation of the margins
+    there. A stop is wrong if the last checkpoint chooses another class.
     """
 
     border: float | None = None
@@ -103,7 +103,7 @@ class CheckpointMargins:
         self.final = -answers.margins[:, -1] / self.scale[-1]
 
     def walk(self) -> Walk:
-        """Return a pass over the checkpoints, in the form of `RunningSums.walk`."""
+        """Return an iterator over the checkpoints, as `RunningSums.walk` does."""
         margins, choices = self.answers.margins, self.answers.choices
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
@@ -122,15 +122,15 @@ def fit_exits(
     calibration: Answers | None = None,
     groups: Rows | None = None,
 ) -> CheckpointExits:
-    """Find the thresholds of a plan's checkpoints that make its mean cost least.
+    """Find the thresholds at a plan's checkpoints that make its mean cost least.
 
     `answers` are for items that no model was trained on. `costs` (K + 1,), at least 0,
-    are costs of the features since the previous checkpoint and of the checkpoint's
-    model. At most a share `alpha` in [0, 1) of the answers differs from the last
-    checkpoint's answers. The share holds on these items; if `confidence` is given, it
-    holds on fresh items with that confidence. Then `calibration` has answers for items
-    in `groups` that are used for nothing else. Raises BadInput if these items are too
-    few.
+    are the cost of each checkpoint: of its model, and of the features since the
+    checkpoint before. At most a share `alpha` in [0, 1) of the answers differs from the
+    last checkpoint's answers. Without `confidence`, this holds for `answers`; with it,
+    for fresh items with that confidence. Then `calibration` has the answers for items
+    that are used for nothing else, and `groups` the numbers of their groups. Raises
+    BadInput if these items are too few.
     """
     check_rate(alpha, confidence, calibration, groups)
     costs = np.ascontiguousarray(costs, np.float64)

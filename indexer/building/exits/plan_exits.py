@@ -1,7 +1,7 @@
 """Early exits for all plans of an index: after some features, or some base models.
 
-Exits are fitted on the items that measured the plan's quality. If the project asks for
-a confidence, exits are calibrated on items that no other stage of the build uses.
+Exits are fitted on the items that plans' quality was measured on. If the project asks
+for a confidence, exits are calibrated on items that no other stage of the build uses.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class PlanExits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemAnswers:
-    """Answers of C candidates for N items that the candidates' models never saw."""
+    """Answers of C candidates for N items that no candidate's model was trained on."""
 
     # (N, C) float64: Scores of the best classes minus second-best scores
     margins: Floats
@@ -64,13 +64,13 @@ class ItemAnswers:
     values: NDArray[np.float32]  # (N, width) float32: Full rows of the items
 
     def of(self, candidates: Rows) -> Answers:
-        """Return the answers of the candidates at some positions."""
+        """Return the answers of the candidates at these positions."""
         return Answers(self.margins[:, candidates], self.choices[:, candidates])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerTimes:
-    """Seconds that a model takes to answer, whole and with a schedule."""
+    """Seconds of a model's answers, without its schedule and with it."""
 
     whole_s: float  # Mean seconds of the whole model
     mean_s: float  # Mean seconds of the model stopped early, on the same items
@@ -83,7 +83,7 @@ Timer = Callable[[int, ExitGoal, Evaluator], AnswerTimes]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """Exits that were tried for one plan, and the mean cost that they save."""
+    """Exits tried for one plan, and the mean cost that they save."""
 
     checkpoints: CheckpointExits
     saved: float = 0.0
@@ -107,9 +107,10 @@ class PlanCosts:
         return float(self.steps.sum() + self.checks[-1])
 
     def paid(self, margins: Floats, at: Rows) -> Floats:
-        """Return the costs (N,) of items that end at checkpoints `at`.
+        """Return the costs (N,) of items that are answered at checkpoints `at` (N,).
 
-        The costs include the model of each checkpoint with a finite margin.
+        An item pays for the features up to its checkpoint, and for the models of the
+        checkpoints on the way whose threshold in `margins` is finite.
         """
         asked = np.where(np.isfinite(margins), self.checks, 0.0)
         asked[-1] = self.checks[-1]
@@ -121,11 +122,10 @@ class PlanCosts:
 class PlanExitFitter:
     """Fits the early exits of all plans of an index.
 
-    Checkpoint k of a plan is the moment when its first k features are computed, k = 0
-    ... K. One of the index's C candidates can answer there. At the last checkpoint the
-    plan's own model answers, and it may stop early by a schedule. If a plan has both
-    kinds of exits, each kind may change half of the share of answers that the goal
-    allows.
+    Checkpoint k of a plan comes after its first k features, k = 0 ... K. One of the
+    index's C candidates can answer there; at the last checkpoint this is the plan's own
+    model, which may stop early by a schedule. If a plan has both kinds of exits, each
+    kind may change half of the share of answers that the goal allows.
     """
 
     goal: ExitGoal  # Share of answers that may change, and the confidence
@@ -141,7 +141,7 @@ class PlanExitFitter:
 
     @property
     def _known(self) -> list[ItemAnswers]:
-        """Answers of the final models for items that these models never saw."""
+        """Answers of the final models for items that they were not trained on."""
         if self.fresh is None:
             return [self.fitted]
         return [self.fresh] if self.refitted else [self.fitted, self.fresh]
@@ -157,9 +157,10 @@ class PlanExitFitter:
         timer: Timer,
         on_progress: OnProgress,
     ) -> PlanExits:
-        """Fit the exits of all plans, one plan per candidate.
+        """Fit the exits of all plans, one plan for each candidate.
 
-        All sequences have one entry per candidate, in the same order.
+        Each sequence has one entry for each candidate. `cost_of` returns the cost of a
+        set's features, and `timer` times a candidate's model with its schedule.
         """
         margins, evaluators, ends, facts = [], [], [], []
         high_costs, mean_costs = model_costs.copy(), model_costs.copy()
@@ -216,7 +217,7 @@ class PlanExitFitter:
         return best if best.saved > least else trials[0]
 
     def _can_halve(self) -> bool:
-        """Return True if there are enough items to promise half of the goal."""
+        """Return True if the items suffice to promise half of the goal's alpha."""
         alpha, confidence = self.goal.half
         if confidence is None or self.schedules is None:
             return True
@@ -258,7 +259,7 @@ class PlanExitFitter:
         exits: CheckpointExits,
         times: AnswerTimes | None = None,
     ) -> float:
-        """Return the mean cost that exits save, minus costs of checkpoints' models."""
+        """Return the mean cost that exits save, less that of checkpoints' models."""
         _, at = exits.evaluate(self._answers(costs.candidates))
         saved = costs.whole - float(costs.paid(exits.thresholds, at).mean())
         if times is not None:
@@ -267,7 +268,7 @@ class PlanExitFitter:
         return saved
 
     def _answers(self, candidates: Rows) -> Answers:
-        """Return some candidates' answers for all items that final models never saw."""
+        """Return the answers of some candidates for all items in `_known`."""
         parts = [part.of(candidates) for part in self._known]
         return Answers(
             np.vstack([part.margins for part in parts]),
@@ -275,7 +276,7 @@ class PlanExitFitter:
         )
 
     def _facts(self, costs: PlanCosts, best: Trial, model: Model) -> dict[str, Any]:
-        """Return plain data: shares of early answers, saved cost, changed answers."""
+        """Return the shares of early answers, saved cost and changed answers."""
         answers = self._answers(costs.candidates)
         choices, at = best.checkpoints.evaluate(answers)
         last = len(costs.steps) - 1
@@ -295,10 +296,7 @@ class PlanExitFitter:
         }
 
     def _follow(self, evaluator: Evaluator) -> tuple[Rows, Rows]:
-        """Answer all items by a schedule.
-
-        Return classes (N,) and base models used (N,).
-        """
+        """Return classes (N,) by a schedule, and numbers of base models used (N,)."""
         found = [evaluator.choices(part.values) for part in self._known]
         places, used = (np.concatenate(part) for part in zip(*found, strict=True))
         return evaluator.classifier.classes[places], used

@@ -1,4 +1,4 @@
-"""Schedules for the models of an index: a sum of base models that may stop early.
+"""Schedules for the models of an index, which let sums of base models stop early.
 
 A schedule is fitted on items that the model was not trained on. It is calibrated on
 other items, and no other stage of the build uses these calibration items.
@@ -32,7 +32,7 @@ FEWEST_FITTED = 100  # least rows to learn an order of base models from
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScheduleFitter:
-    """Fits schedules, by which the models of an index may stop early."""
+    """Fits schedules, which let an index's models stop after some base models."""
 
     values: NDArray[np.float32]  # (N, width) float32: Full rows to fit on
     # (M, width) float32: Full rows to calibrate on; None without a confidence
@@ -42,10 +42,10 @@ class ScheduleFitter:
     key: str  # Name of the rows, and of all that models depend on
 
     def fit(self, model: Model, mask: int, goal: ExitGoal) -> Evaluator | None:
-        """Return an evaluator that runs the model by a fitted schedule.
+        """Fit a schedule to a model; return its evaluator, or None without a schedule.
 
-        None without one. `mask` is the model's feature set. A model has no schedule if
-        it is no sum of base models, or if it gives all rows the same class.
+        `mask` is the model's feature set. A model has no schedule if it is not a sum of
+        base models, or if it answers all rows with the same class.
         """
         if not can_stop(model):
             return None
@@ -77,7 +77,7 @@ class ScheduleFitter:
 def _read(
     model: Model, _: object, arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[Evaluator | None]:
-    """Read an evaluator; an entry without arrays means that there is no schedule."""
+    """Read an evaluator from a cache entry; without arrays there is no schedule."""
     return (load_early_exit(model, arrays) if arrays else None,)
 
 
@@ -86,8 +86,8 @@ def divide_aside(
 ) -> tuple[Groups, Groups] | None:
     """Divide items into (positions to fit on, positions to calibrate on).
 
-    Each part is half of the items, unless calibration needs more: at least `fewest`
-    items. Groups remain whole. Returns None if too few items are left to fit on.
+    Half of the groups, drawn at random, are calibrated on, or more if `fewest` items
+    are more than half of them. Returns None if too few items are left to fit on.
     """
     share = max(0.5, fewest / len(groups))
     calibrates = draw_groups(groups, min(share, 1.0), seed)

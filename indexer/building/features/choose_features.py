@@ -1,4 +1,4 @@
-"""The features of a project: found by name, checked, and tried on an item."""
+"""The features of a project: found by name, checked, and computed for an item."""
 
 import contextlib
 import logging
@@ -52,11 +52,11 @@ _LOADED: dict[tuple[bytes, tuple[Path, ...]], Extractor] = {}
 
 
 class ProjectFeatures:
-    """The features of a project: descriptions for the index, and code.
+    """The features of a project: their descriptions for the index, and their code.
 
     A build runs the user's files once. Another process receives only the paths of the
-    files, and runs them when it first needs a feature. `recipes` describe the features
-    that are yet to be learned; `stored` has only features that are ready.
+    files, and runs them when it first needs a feature. `stored` describes the features
+    that are ready, and `recipes` the features that the build learns later.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ProjectFeatures:
         return type(self), (self.stored, self.files, None, (), self.learned)
 
     def shared(self, cache: Cache) -> "ProjectFeatures":
-        """Put descriptions and weights into the cache, for worker processes."""
+        """Return the features with their data in the cache, to be read by workers."""
         stored = msgspec.msgpack.encode(self.stored)
         arrays: dict[str, Array] = {"stored": np.frombuffer(stored, np.uint8)}
         for place, one in enumerate(self.stored):
@@ -103,7 +103,7 @@ class ProjectFeatures:
 
     @property
     def extractor(self) -> Extractor:
-        """Extractor that computes the features; made at the first access.
+        """Extractor that computes the features; made when it is first needed.
 
         Raises BadFeature if the features' code has changed since they were described.
         """
@@ -117,7 +117,7 @@ class ProjectFeatures:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """First column of each feature in a row of values, then the row's width."""
+        """First column of each feature in a row of values; at the end the width."""
         return (0, *accumulate(feature.width for feature in self.stored))
 
 
@@ -139,7 +139,10 @@ def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatur
 
 
 def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
-    """Find the project's features, check them, and find each width on an item."""
+    """Find and check the project's features; find their widths by computing an item.
+
+    Raises BadProject if features are unknown, too many, or for other kinds of items.
+    """
     files = project.feature_files
     own = {feature.name: feature for feature in load_features([], files)}
     texts = TextColumns.of(project, dataset, own)
@@ -211,7 +214,7 @@ def _refuse_kinds(
 def _refuse_unsteady(
     chosen: Sequence[StoredFeature], own: Mapping[str, Feature], files: Sequence[Path]
 ) -> None:
-    """Load the user's files again, as a server does; refuse features that differ."""
+    """Raise BadFeature if a feature differs when a server loads its file again."""
     if not chosen:
         return
     again = {feature.name: feature for feature in load_features([], files)}
@@ -254,7 +257,10 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
 def _functions(
     project: Project, own: Mapping[str, Feature], on_texts: Chosen
 ) -> Iterator[Found]:
-    """Yield the named features; if none is named, yield all of the user's own."""
+    """Yield the features that the project names, except features of columns.
+
+    If it names none of the user's own features, all of these are yielded, too.
+    """
     others = {*recipes_by_name(), *on_texts.names}
     named = [name for name in project.features.use if name not in others]
     ready_made = {f.name: f for f in load_features([n for n in named if n not in own])}
@@ -269,7 +275,7 @@ def _functions(
 def _groups(
     project: Project, dataset: Dataset, texts: TextColumns, on_texts: Chosen
 ) -> tuple[list[Columns], list[str]]:
-    """Return the groups of columns, and the text columns that get default features."""
+    """Return groups of columns as features, and text columns with default features."""
     features = project.features
     chosen = features.columns or features.use or features.files
     named = [name for group in features.columns for name in group.columns]
@@ -285,7 +291,7 @@ def _groups(
 
 
 def _is_text(group: Columns, texts: TextColumns) -> bool:
-    """Return True if a group's columns hold free text, and so are not a feature."""
+    """Return True if the group is a column of free text, which is no feature itself."""
     own = [name for name in group.columns if name in texts.texts]
     if not own:
         return False
@@ -327,9 +333,9 @@ def _columns(groups: Sequence[Columns], dataset: Dataset) -> Iterator[Found]:
 
 
 def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
-    """Return an offset for each column whose numbers need one to fit 32 bits.
+    """Return an offset for each column whose numbers are too large for float32.
 
-    Warns if different numbers in a column become equal nevertheless.
+    Warns if different numbers of a column become equal in float32 nevertheless.
     """
     learned = learn_numbers(dataset.items, names)
     for name, found in learned.items():
@@ -346,7 +352,7 @@ def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
 
 
 def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
-    """Raise BadProject if columns have more words than an index can hold."""
+    """Raise BadProject if columns have more words than an index has room for."""
     if not (reason := excess(msgspec.msgpack.encode(known))):
         return
     sizes = {name: len(msgspec.msgpack.encode(known[name])) for name in known}
@@ -359,7 +365,7 @@ def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
 
 
 def _one_each(names: Sequence[str], others: int) -> list[Columns]:
-    """Make each column a feature; join neighbouring columns if there are too many."""
+    """Make each column a feature; if that is too many, join neighbouring columns."""
     if len(names) + others <= MAX_FEATURES:
         return [Columns(name, [name]) for name in names]
     parts = np.array_split(np.array(names, object), MANY_COLUMNS)

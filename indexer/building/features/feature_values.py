@@ -34,10 +34,7 @@ KEEP_SHARE, KEEP_S = 0.05, 10.0
 
 
 class FeatureTable(NamedTuple):
-    """N items and their feature values (N, width).
-
-    Each feature has one or more columns.
-    """
+    """N items and the values of their features, shape (N, width)."""
 
     dataset: Dataset
     features: ProjectFeatures
@@ -53,10 +50,10 @@ def compute_values(
     cache: Cache,
     progress: Progress,
 ) -> FeatureTable:
-    """Compute all features of all items; items that are unusable are left out.
+    """Compute all features of all items; unusable items are left out.
 
     Raises BadProject if an item is unusable and `on_bad_item` is "stop", and BadFeature
-    if a feature breaks its promise. Computed values are kept in the cache in any case.
+    if a feature fails. Even then, the values computed before are kept in the cache.
     """
     if not features.stored:  # every feature is learned later
         empty = np.empty((len(dataset.items), 0), np.float32)
@@ -84,7 +81,7 @@ def compute_values(
 
 
 def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Columns]:
-    """Return, by position, the features that are plain columns of the items' table."""
+    """Return the features that only copy columns of the items' table, by position."""
     if not isinstance(items, Records):
         return {}
     return {
@@ -106,7 +103,7 @@ def _groups(
 
 
 class ComputedValues(NamedTuple):
-    """Computed values of some features, for n items in a row."""
+    """Computed values of some features, for n consecutive items."""
 
     start: int  # Position of the first item
     features: tuple[int, ...]  # Positions of the features
@@ -116,7 +113,7 @@ class ComputedValues(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A cache entry: a feature's values for ranges of items, and unusable items."""
+    """A cache entry: a feature's values for ranges of items, and the unusable items."""
 
     ranges: list[tuple[int, int]]
     values: NDArray[np.float32]
@@ -139,10 +136,10 @@ def _read_kept(
 class KeptValues:
     """The known values of N items, read from the cache and written to it.
 
-    `groups` are names of each feature's cache entries, or None for a feature that is a
-    column of a table. Known values are written to `values` (N, width). `bad` has the
-    reasons of unusable items by position, and `done` is the number of items whose
-    values are all known.
+    `groups` has for each feature the name of its cache entries, or None if it is a
+    column of a table. Known values are in `values` (N, width). `bad` has the reasons of
+    unusable items by position, and `done` is the number of items whose values are all
+    known.
     """
 
     def __init__(
@@ -189,7 +186,7 @@ class KeptValues:
         return self.done == self._known.shape[1]
 
     def missing(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Yield (start, stop, features): items and their features not yet computed."""
+        """Yield (start, stop, features): a range of items, and features to compute."""
         known = self._known
         changes = np.flatnonzero((known[:, 1:] != known[:, :-1]).any(axis=0)) + 1
         bounds = [0, *changes.tolist(), known.shape[1]]
@@ -216,7 +213,7 @@ class KeptValues:
             self.keep()
 
     def keep(self) -> None:
-        """Write all values added since the last call, one cache entry per feature."""
+        """Write all values added since the last call, to an entry for each feature."""
         added, self._added = sorted(self._added, key=lambda one: one.start), []
         self._kept_s = time.monotonic()
         for position, group in enumerate(self._groups):
@@ -234,7 +231,7 @@ class KeptValues:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join ranges that touch, in an ascending list of ranges."""
+    """Join neighbouring ranges that touch; `ranges` are ascending."""
     joined: list[tuple[int, int]] = []
     for start, stop in ranges:
         if joined and joined[-1][1] == start:
@@ -250,7 +247,7 @@ def _compute(
     kept: KeptValues,
     on_progress: OnProgress,
 ) -> None:
-    """Compute the missing values in calls of about `Workers.call_s` seconds each."""
+    """Compute the missing values in calls of about `CALL_S` seconds each."""
     item_s = 0.0
 
     def calls() -> Iterator[tuple[Any, ...]]:
@@ -285,10 +282,10 @@ def _read_columns(
     at_once: Mapping[int, Columns],
     values: NDArray[np.float32],
 ) -> Iterator[tuple[int, dict[int, str]]]:
-    """Copy columns of a table into `values`, some rows at a time.
+    """Copy columns of a table into `values`, one block of rows after the other.
 
-    After each block, yields the number of rows read so far, and the reasons of the
-    unusable rows in the block.
+    After each block, yields the number of rows copied so far, and the reasons of the
+    block's unusable rows by position.
     """
     if not at_once:
         return
@@ -322,10 +319,7 @@ def _compute_chunk(
     features: ProjectFeatures,
     lacking: tuple[int, ...],
 ) -> ComputedValues:
-    """Return the features of some items.
-
-    An unusable item has a reason and no values.
-    """
+    """Compute the features `lacking` of some items; note why items are unusable."""
     begun_s = time.perf_counter()
     starts = features.starts
     rows = np.zeros((len(items), starts[-1]), np.float32)
@@ -342,7 +336,7 @@ def _compute_rows(
     missing: Sequence[int],
     rows: NDArray[np.float32],
 ) -> dict[int, str]:
-    """Write features into `rows`; return the reasons of unusable items by position."""
+    """Write features of items into `rows`; return why items are unusable, by row."""
     bad: dict[int, str] = {}
     with one_thread():
         for at, item in enumerate(items):

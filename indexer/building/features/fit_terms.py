@@ -1,8 +1,8 @@
-"""Weights of terms, fitted to the labels of texts by scikit-learn or by Bayes' rule.
+"""Weights of terms, fitted to labelled texts by regression or by Bayes' rule.
 
 With two classes, a text has one score, which grows with the probability of the second
-class. With more classes, it has one score per class. For numbers, it has one score,
-which grows with the number.
+class. With more classes, it has one score for each class. If labels are numbers, it has
+one score, which grows with the number.
 """
 
 import warnings
@@ -29,7 +29,7 @@ SMOOTHING = 0.03  # added texts per term in Bayes' rule
 
 
 class Fitting(NamedTuple):
-    """Settings for fitting weights."""
+    """Settings of a fit of terms' weights."""
 
     classes: int  # Number of classes; 0 if labels are numbers
     most: int  # Number of terms to keep at most
@@ -39,9 +39,9 @@ class Fitting(NamedTuple):
 
 
 class TrainingTexts(NamedTuple):
-    """Texts to learn from: their terms, their labels (N,) and their folds `parts` (N,).
+    """Texts to learn from: their terms, their labels (N,), and folds `parts` (N,).
 
-    Labels are codes of classes, or numbers of mean 0 and deviation 1.
+    Labels are codes of classes, or numbers of mean 0 and standard deviation 1.
     """
 
     table: TermTable
@@ -71,20 +71,20 @@ def scores_of(classes: int) -> int:
 
 
 def standardised(numbers: Scores) -> Scores:
-    """Return numbers (N,) scaled to mean 0 and deviation 1; equal numbers become 0."""
+    """Return numbers (N,) scaled to mean 0 and deviation 1, or 0 if all are equal."""
     spread = numbers.std()
     shifted: Scores = (numbers - numbers.mean()) / (spread if spread > 0 else 1.0)
     return shifted
 
 
 def signs_of(codes: Codes, classes: int) -> NDArray[np.float64]:
-    """Return (N, K): 1 if a text's score should be above 0, and -1 if below 0."""
+    """Return the wanted sign of each score (N, K): 1 for the text's class, else -1."""
     wanted = np.arange(1, 2) if classes == 2 else np.arange(classes)
     return np.where(codes[:, None] == wanted, 1.0, -1.0)
 
 
 def fit_terms(table: TermTable, labels: NDArray[Any], fitting: Fitting) -> TermWeights:
-    """Choose terms that occur in these texts, and fit their weights to labels (N,)."""
+    """Choose the terms that get weights, and fit the weights to texts' labels (N,)."""
     vocabulary = choose_vocabulary(table, fitting.most)
     return _fit(table, vocabulary, weigh(table, vocabulary), labels, fitting)
 
@@ -95,7 +95,7 @@ def score_part(
     fitting: Fitting,
     strengths: Sequence[float | None],
 ) -> list[Scores]:
-    """Score the M texts of fold `part` with weights fitted on the other folds.
+    """Score the M texts of fold `part` by weights that are fitted on the other folds.
 
     Returns scores (M, K) for each of the strengths of regularisation.
     """
@@ -119,8 +119,8 @@ def least_loss(
 ) -> int:
     """Return the position of the strength whose out-of-fold scores have the least loss.
 
-    `tried[fold][strength]` are scores, and `names` are the numbers of the folds. The
-    loss is the mean logistic loss of all scores; for numbers, the squared error.
+    `tried[fold][strength]` are the scores of the texts in fold `names[fold]`. The loss
+    is the mean logistic loss of all scores; if labels are numbers, the squared error.
     """
     losses = np.zeros(len(tried[0]))
     signs = signs_of(texts.labels, classes) if classes else None
@@ -209,7 +209,7 @@ def _linear(
 
 
 def _bayes(rows: "csr_array", codes: Codes, fitting: Fitting) -> tuple[Scores, Scores]:
-    """Weigh terms by their frequency in each class (multinomial naive Bayes)."""
+    """Find weights (V, K) and intercepts (K,) by multinomial naive Bayes."""
     from scipy.sparse import csr_array
 
     count, classes = len(codes), fitting.classes

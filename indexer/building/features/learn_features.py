@@ -1,8 +1,8 @@
 """Features that are learned from labelled texts: scores of terms.
 
 The score of a training item is computed out of fold: by weights that were learned from
-other training items. So models are trained on scores like the scores of unseen items.
-All other items are scored by weights learned from all training items.
+other training items. So models are trained on scores like the scores of new items. All
+other items are scored by weights learned from all training items.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -71,7 +71,7 @@ SAMPLED = 200  # texts in which terms are counted, to estimate the terms of all 
 
 
 class Lesson(NamedTuple):
-    """The items that features are learned from, divided into folds."""
+    """The items to learn features from, divided into folds."""
 
     dataset: Dataset  # All items
     rows: Rows  # (N,) int64: Positions of the items to learn from, ascending
@@ -92,10 +92,7 @@ class Learned(NamedTuple):
 def lesson_of(
     dataset: Dataset, divisions: Sequence[tuple[Rows, Rows]], seed: int
 ) -> Lesson:
-    """Return the items to learn features from.
-
-    These are the training items; with cross-validation, all items.
-    """
+    """Return the items to learn from: training items, or all with cross-validation."""
     if len(divisions) == 1:
         rows = divisions[0][0]
         parts = divide_groups(dataset.codes[rows], dataset.groups[rows], FOLDS, seed)
@@ -135,9 +132,9 @@ def learn_features(
 
 
 def _lessons(recipes: Sequence[ChosenRecipe], lesson: Lesson) -> list[Lesson]:
-    """Return the items to learn each recipe from, with the texts of its column.
+    """Return the items to learn each recipe from; for a column, the column's texts.
 
-    Recipes on the same column share one `Lesson`.
+    Recipes for the same column share one `Lesson`.
     """
     of_columns: dict[str, Lesson] = {}
     lessons = []
@@ -172,7 +169,7 @@ def _features_of(
 
 
 class FeatureLearner:
-    """Learns features by recipes, and keeps them in the cache between runs."""
+    """Learns features by recipes, and keeps them in the cache."""
 
     def __init__(self, workers: Workers, cache: Cache, progress: Progress) -> None:
         self.workers, self.cache, self.progress = workers, cache, progress
@@ -180,7 +177,7 @@ class FeatureLearner:
     def learn(
         self, recipes: Sequence[Recipe], lessons: Sequence[Lesson]
     ) -> list[Learned]:
-        """Learn a feature by each recipe, from the lesson at the same position.
+        """Learn one feature for each recipe, from the lesson at the same position.
 
         All lessons have the same folds.
         """
@@ -205,10 +202,7 @@ class FeatureLearner:
         return [learned for learned in found if learned is not None]
 
     def _steps(self, recipe: Recipe, lesson: Lesson) -> Iterator[Learned | None]:
-        """Learn a feature.
-
-        Yield None after each step, and the feature after the last.
-        """
+        """Learn a feature; yield None after each step, and at the end the feature."""
         dataset, names = lesson.dataset, np.unique(lesson.parts).tolist()
         width = scores_of(len(dataset.labels))
         entry, extent = _name(recipe, lesson), Extent.of(recipe, lesson)
@@ -249,9 +243,10 @@ class FeatureLearner:
     def _choose(
         self, entry: str, texts: TrainingTexts, names: Sequence[int], fitting: Fitting
     ) -> Generator[None, None, tuple[Fitting, list[NDArray[np.float64]]]]:
-        """Choose the strength of regularisation.
+        """Choose the strength of regularisation with the least out-of-fold loss.
 
-        Return it with the scores of each fold. Yields None after each fold.
+        Yields None after each fold. Returns settings with this strength, and the scores
+        of each fold.
         """
         tried: list[list[NDArray[np.float64]]] = []
         for each in self._out_of_fold(entry, texts, names, fitting, STRENGTHS):
@@ -269,7 +264,7 @@ class FeatureLearner:
         fitting: Fitting,
         strengths: Sequence[float | None],
     ) -> Iterator[list[NDArray[np.float64]]]:
-        """Yield each fold's scores, one array per strength.
+        """Yield the scores of each fold's texts, one array for each strength.
 
         The weights for a fold are fitted on the other folds.
         """
@@ -293,7 +288,7 @@ class FeatureLearner:
 
 
 class Extent(NamedTuple):
-    """Estimated numbers of terms in the texts of a lesson, added up group by group."""
+    """Estimated numbers of terms in a lesson's texts, summed from group to group."""
 
     ranks: Rows  # (N,) int64: Ranks of the items' groups, in an order that is drawn
     # (N,) float64: Number of terms in all groups up to the rank of each item's group
@@ -301,9 +296,9 @@ class Extent(NamedTuple):
 
     @classmethod
     def of(cls, recipe: Recipe, lesson: Lesson) -> "Extent":
-        """Estimate the numbers of terms by the texts' lengths.
+        """Estimate the numbers of terms from the lengths of the texts.
 
-        The number of terms per character is counted in some of the texts.
+        The number of terms per character is counted in a sample of the texts.
         """
         names, own = np.unique(lesson.dataset.groups[lesson.rows], return_inverse=True)
         ranks = np.random.default_rng(lesson.seed).permutation(len(names))[own]
@@ -321,9 +316,9 @@ class Extent(NamedTuple):
         return float(self.total.max())
 
     def within(self, limit: float) -> NDArray[np.bool_]:
-        """Return a mask (N,) of the texts of the first groups.
+        """Return a mask (N,) of the texts in the first of the groups, in drawn order.
 
-        The groups have at most `limit` terms in total, but are at least two groups.
+        The groups have at most `limit` terms together, but there are at least two.
         """
         return (self.total <= limit) | (self.ranks < 2)
 
@@ -334,7 +329,7 @@ def _count_items(name: str, items: Sequence[Item]) -> CountedTexts:
 
 
 def _name(recipe: Recipe, lesson: Lesson) -> str:
-    """Return the cache name of a learned feature, made of all that it depends on."""
+    """Return the cache name of a learned feature: a hash of all that it depends on."""
     dataset, rows, parts, seed = lesson
     division = digest(rows.tobytes(), parts.tobytes(), seed)
     code = fingerprint(recipe.feature(NOTHING))

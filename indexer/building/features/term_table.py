@@ -28,7 +28,7 @@ class TermTable(NamedTuple):
     counts: NDArray[np.float32]
 
     def only(self, rows: Rows) -> "TermTable":
-        """Return the table of the texts at ascending positions `rows`."""
+        """Return the table of the texts at the positions `rows`, which ascend."""
         lengths = np.diff(self.starts)[rows]
         kept = np.zeros(len(self.starts) - 1, np.bool_)
         kept[rows] = True
@@ -38,7 +38,7 @@ class TermTable(NamedTuple):
 
 
 class CountedTexts(NamedTuple):
-    """Terms of N texts: different terms per text, hashes and counts of terms."""
+    """Counted terms of N texts: each text's number of terms, and hashes and counts."""
 
     lengths: Rows
     hashes: NDArray[np.uint32]
@@ -64,7 +64,7 @@ def count_texts(recipe: Recipe, texts: Sequence[str]) -> CountedTexts:
 
 
 def make_table(parts: Sequence[CountedTexts]) -> TermTable:
-    """Make a table of counted texts; terms that occur in one text only are dropped."""
+    """Make a table of counted texts, without the terms that occur in one text only."""
     lengths, every, counts = map(np.concatenate, zip(*parts, strict=True))
     hashes, found = np.unique(every, return_counts=True)
     hashes = hashes[found >= FEWEST_TEXTS]
@@ -78,9 +78,10 @@ def make_table(parts: Sequence[CountedTexts]) -> TermTable:
 
 
 def choose_vocabulary(table: TermTable, most: int) -> Vocabulary:
-    """Choose the up to `most` terms that occur in the most texts, and in at least two.
+    """Choose the terms that occur in the most texts: at most `most` terms.
 
-    Of equally frequent terms, the terms with lower hashes come first.
+    Terms in a single text are not chosen. Of equally frequent terms, the terms with
+    lower hashes come first.
     """
     found = np.bincount(table.terms, minlength=len(table.hashes))
     often = np.flatnonzero(found >= FEWEST_TEXTS)
@@ -110,13 +111,13 @@ def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
 
 
 def score(rows: "csr_array", learned: TermWeights) -> NDArray[np.float64]:
-    """Return the scores (N, K) of rows from `weigh`, equal to those of `TermScores`."""
+    """Return the scores (N, K) of rows from `weigh`; `TermScores` computes the same."""
     scores: Any = rows @ learned.weights.astype(np.float64)
     scored: NDArray[np.float64] = scores + learned.intercepts
     return scored
 
 
 def _starts_among(kept: NDArray[np.bool_], starts: Rows) -> Rows:
-    """Return where each text's terms start after terms outside `kept` are dropped."""
+    """Return where each text's terms start if only the terms True in `kept` remain."""
     begun: Rows = starts - np.flatnonzero(~kept).searchsorted(starts)
     return begun

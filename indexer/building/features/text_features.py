@@ -50,7 +50,7 @@ Found = tuple[StoredFeature, Feature]
 
 
 class ChosenRecipe(NamedTuple):
-    """A recipe to learn a feature: of text items, or of a record's text column."""
+    """A recipe for a learned feature; for records, also the column of texts to read."""
 
     recipe: Recipe
     text: StoredText | UnsetType = UNSET
@@ -68,13 +68,13 @@ class ChosenRecipe(NamedTuple):
         return self.feature(NOTHING).kind
 
     def feature(self, learned: TermWeights) -> Feature:
-        """Make the feature that scores items with these learned weights."""
+        """Make the feature that scores items by learned weights."""
         made = self.recipe.feature(learned)
         return made if self.text is UNSET else self.text.put(made)
 
 
 class Chosen(NamedTuple):
-    """The chosen features: features that are ready, and recipes to learn others."""
+    """The features of a build: features that are ready, and recipes for others."""
 
     found: Sequence[Found] = ()
     recipes: Sequence[ChosenRecipe] = ()
@@ -103,17 +103,14 @@ class TextColumns:
     def of(
         cls, project: Project, dataset: Dataset, own: Mapping[str, Feature]
     ) -> "TextColumns":
-        """Find the columns of free text; there are none if items are not records."""
+        """Find the columns of free text; none if the items are not records."""
         if dataset.kind != "record":
             return cls({}, (), own)
         texts = dict(_texts_in(dataset.items, project))
         return cls(texts, column_names(dataset.items), own)
 
     def named(self, names: Sequence[str]) -> Chosen:
-        """Return the features with names such as `note: learned_words`.
-
-        Skip other names.
-        """
+        """Return the features with names such as `note: learned_words`; skip others."""
         known = {*self.own, *self._of_texts}
         wanted = [name for name in names if name not in known and BETWEEN in name]
         if not self.columns:
@@ -123,8 +120,8 @@ class TextColumns:
     def usual(self, columns: Sequence[str], room: int) -> Chosen:
         """Return default features, the same for each of the columns.
 
-        There are as many as possible, and at most `room` in total. Raises BadProject if
-        `room` is too small for one feature per column.
+        They are as many as `room` allows for all columns together, the best first.
+        Raises BadProject if `room` is too small for one feature per column.
         """
         for count in range(len(BEST_FIRST), 0, -1):
             best = BEST_FIRST[:count]
@@ -146,7 +143,7 @@ class TextColumns:
         return {**texts, **recipes_by_name()}
 
     def _part(self, name: str) -> tuple[str, str]:
-        """Split `COLUMN: FEATURE` into the column and the feature of texts."""
+        """Split a name `COLUMN: FEATURE` into the column and the feature of texts."""
         begun = [one for one in self.columns if name.startswith(name_on(one, ""))]
         if not begun:
             column = name.rpartition(BETWEEN)[0]
@@ -187,7 +184,10 @@ class TextColumns:
 
 
 def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
-    """Return a data set of a column's texts; raise BadProject if a cell is a number."""
+    """Return a data set whose items are the texts of one column.
+
+    Raises BadProject if a cell is a number.
+    """
     items, read = dataset.items, text.begin
     if isinstance(items, Records):  # so that no other column is read
         items = Records({text.column: items.columns[text.column]}, items.rows)[:]
@@ -210,10 +210,7 @@ def lacks_text(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
 
 
 def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
-    """Return the characters of all free texts in each record (N,).
-
-    None without texts.
-    """
+    """Return the length of all free text in each record (N,), or None without texts."""
     if isinstance(items, Records):
         lengths = [
             _lengths(one) for one in items.columns.values() if one.kind == "text"
@@ -229,7 +226,7 @@ def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
 def _texts_in(
     items: Sequence[Item], project: Project
 ) -> Iterator[tuple[str, StoredText]]:
-    """Yield each column of free text: its name, and its longest length and cost."""
+    """Yield each column of free text: its name, its longest length, and its cost."""
     groups = project.features.columns
     costs = {group.columns[0]: dict(group.cost) for group in groups if group.cost}
     if isinstance(items, Records):
@@ -249,7 +246,7 @@ def _texts_in(
 
 
 def _strings(items: Sequence[Item]) -> dict[str, list[str | None]]:
-    """Return the columns that hold only strings, each with one cell per item."""
+    """Return the columns that contain only strings, each with a cell for each item."""
     found: dict[str, list[Any]] = {}
     for place, item in enumerate(items):
         for name, value in _record(item).items():

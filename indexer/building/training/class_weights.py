@@ -32,7 +32,7 @@ def costs_by_code(
 ) -> Floats:
     """Return a matrix (K, K): the cost of answering class j for an item of class i.
 
-    `costs` maps right classes to answers to costs; other wrong answers cost 1.
+    A cost that `costs[right][answer]` lacks is 0 for right and 1 for wrong answers.
     """
     matrix = 1.0 - np.eye(len(labels))
     places = {label: code for code, label in enumerate(labels)}
@@ -47,14 +47,14 @@ def costs_by_code(
 
 
 def metric_of(terms: Terms, labels: Sequence[str]) -> Metric:
-    """Return the project's metric, for these classes or for numbers."""
+    """Return the metric of quality that the project names; `labels` are its classes."""
     quality = terms.project.quality
     costs = costs_by_code(quality.costs, labels) if quality.costs else None
     return Metric(quality.measure_of(terms.task), len(labels), costs)
 
 
 def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | None:
-    """Return class weights (K,) with mean 1 over items; None if all are equal."""
+    """Return weights of classes (K,), of mean 1 over items; None if all are equal."""
     labels, codes, weights = dataset.labels, dataset.codes, dataset.weights
     if not labels:
         return None
@@ -79,14 +79,14 @@ def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | 
 
 
 class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose estimator is always fitted with class weights (K,)."""
+    """A classifier that fits its estimator with weights of classes, shape (K,)."""
 
     def __init__(self, estimator: Any, class_weights: Floats) -> None:
         self.estimator = estimator
         self.class_weights = class_weights
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> Self:
-        """Fit a copy of the estimator, with the weight of each row's class."""
+        """Fit a copy of the estimator; each row has the weight of its class."""
         weights = self.class_weights[y]
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(X, y, **weighing(self.estimator_, weights / weights.mean()))

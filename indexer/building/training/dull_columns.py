@@ -1,4 +1,4 @@
-"""Columns with a single value or no value: warned of, left out of trainings."""
+"""Columns with a single value or none: warnings, and a mask to leave them out."""
 
 import logging
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ Floats = NDArray[np.float32]
 def say_dull_columns(
     extractor: Extractor, values: Floats, trained: Sequence[Rows], *, everywhere: bool
 ) -> None:
-    """Warn of columns that have one value, or none, in the rows of some trainings.
+    """Warn of columns that have one value, or none, in the rows of a training.
 
     `values` (N, width) are feature values, and `trained` has the rows of each training.
-    If `everywhere` is true, columns with a single value in all N rows are named, too.
+    If `everywhere` is true, a column with one value in all N rows is named, too.
     """
     names = {
         place: name
@@ -66,7 +66,7 @@ def _dull(values: Floats) -> NDArray[np.bool_]:
 def varying_columns(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return a mask (d,): True for a column of X (N, d) with at least two values.
 
-    A missing value counts as another value, unless the pipeline fills it.
+    NaN counts as a value, unless the estimator is a pipeline, which fills in numbers.
     """
     low, high = np.fmin.reduce(X), np.fmax.reduce(X)
     differ: NDArray[np.bool_] = low < high  # False for NaN: an empty column

@@ -1,8 +1,9 @@
 """A search that finds good sets soon, and then proves how good they are.
 
-First `order_by_gain` orders the features on some of the rows. Then the first 1, 2, ...
-features of these orders are trained on all rows. From there Poly-Dom continues with
-smaller and smaller alphas, until the project's alpha is proven or the time is up.
+First `order_by_gain` orders the features, trained on a sample of the rows. Then sets of
+the first 1, 2, ... features of an order are trained on all rows. From there Poly-Dom
+continues with smaller and smaller alphas, until the project's alpha is proven or the
+time is up.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -28,7 +29,7 @@ COVERED = 0.95  # share of the violations within a measured tolerance
 
 
 class SetTrainer(Protocol):
-    """Interface of a `Trainer` as the search uses it."""
+    """Interface of `Trainer` that a search needs."""
 
     workers: int
     spent: Spent
@@ -44,7 +45,7 @@ class SetTrainer(Protocol):
         """Return the seconds of training a set that `qualities` has yielded."""
 
     def on_sample(self, count: int) -> Self:
-        """Return a trainer that trains on `count` of the rows."""
+        """Return a trainer that trains on a sample of `count` rows."""
 
 
 CostOf = Callable[[int], float]
@@ -69,12 +70,13 @@ def search_progressively(
     progress: Progress,
     tolerance: float | None = 0.0,
 ) -> ProgressiveSearch:
-    """Search sets until the project's alpha is proven or the time is up.
+    """Search sets of m features until the project's alpha is proven or the time is up.
 
-    The time counts the seconds of each training as kept with the trained set, so a
-    repeated search ends at the same set. If `tolerance` is None, it is measured: losses
-    of quality by more features, among the sets trained before Poly-Dom, determine it;
-    see `COVERED`.
+    The time is the sum of the seconds of each training, which are stored with the
+    trained set: so a repeated search ends at the same set. If `tolerance` is None, it
+    is measured: it covers the share `COVERED` of the losses of quality by more
+    features, among the sets that are trained before Poly-Dom. `cost_of` returns the
+    cost of a set's features.
     """
     full = (1 << m) - 1
     ends = [0, full]
@@ -112,7 +114,7 @@ def search_progressively(
 
 
 def _violation(m: int, known: Mapping[int, float]) -> float:
-    """Return a loss of quality that a share `COVERED` of violations do not exceed."""
+    """Return the quantile `COVERED` of the losses of quality by more features."""
     masks = np.array(sorted(known), np.uint64)
     qualities = np.array([known[mask] for mask in masks.tolist()])
     return measure_violations(m, masks, qualities).quantile(COVERED)
@@ -134,9 +136,9 @@ def _find_orders(
     limit_s: float,
     progress: Progress,
 ) -> list[Order]:
-    """Order features by gain per cost, and by gain; each order gets half of the time.
+    """Order features twice, by gain per cost and by gain, each in half of the time.
 
-    The qualities of the trained sets are added to `known`.
+    The sets that are trained meanwhile are added to `known`, with their qualities.
     """
 
     def is_over(until_s: float) -> bool:
@@ -164,7 +166,10 @@ def _find_orders(
 def _beginnings(
     orders: Sequence[Order], tried: Mapping[int, float], cost_of: CostOf
 ) -> list[int]:
-    """List all beginnings of orders; sets better than all cheaper sets come first."""
+    """List the sets of the first 1, 2, ... features of each order.
+
+    Sets that are better than all cheaper sets come first.
+    """
     passed = sorted({mask for order in orders for mask in prefixes(order)}, key=cost_of)
     best, on_skyline, others = -1.0, list[int](), list[int]()
     for mask in passed:
@@ -175,7 +180,7 @@ def _beginnings(
 
 
 def _spread(masks: list[int]) -> list[int]:
-    """Reorder a list so that its first entries, however many, span the whole list."""
+    """Reorder a list so that its first k entries, for any k, span the whole list."""
     bits = len(masks).bit_length()
     places = sorted(range(len(masks)), key=lambda place: f"{place:0{bits}b}"[::-1])
     return [masks[place] for place in places]

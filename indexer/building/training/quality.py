@@ -1,4 +1,4 @@
-"""The quality of answers by any metric, as a mean of one contribution per item.
+"""The quality of answers by any metric, as a mean of contributions of the items.
 
 Quality is in [0, 1]; higher is better. An item's contribution, its `part`, is the
 influence function of the metric: the weighted mean of all parts is the quality, and the
@@ -25,14 +25,14 @@ Codes = NDArray[np.int64]
 
 
 class Answers(NamedTuple):
-    """The answers of a model for N items, and scores if the metric needs them."""
+    """A model's answers for N items, and its scores if the metric needs them."""
 
     chosen: NDArray[Any]
     scores: Floats | None = None
 
 
 class Evaluation(NamedTuple):
-    """The quality of N answers, and the contribution of each answer, shape (N,).
+    """The quality of N answers, and each answer's contribution to it, shape (N,).
 
     The quality is the weighted mean of the contributions.
     """
@@ -43,7 +43,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """A metric of the quality of answers."""
+    """A metric of the quality of answers, with the number of classes or their costs."""
 
     # "accuracy", "balanced_accuracy", "macro_f1", "auc", "log_loss" or "cost" of
     # classes, "r2" or "mae" of numbers
@@ -58,10 +58,7 @@ class Metric:
         return [self.name, None if self.costs is None else self.costs.tolist()]
 
     def answers(self, model: Model, values: NDArray[np.float32]) -> Answers:
-        """Return a model's answers for N items.
-
-        Scores only if the metric needs them.
-        """
+        """Return a model's answers for N items, with scores if the metric uses them."""
         chosen = model.predict(values)
         if self.name not in OF_SCORES:
             return Answers(chosen)
@@ -81,9 +78,9 @@ class Metric:
     def evaluate(
         self, answers: Answers, targets: NDArray[Any], weights: Floats
     ) -> Evaluation:
-        """Compare answers for N > 0 items with the right answers `targets`.
+        """Return the quality of the answers for N > 0 items with labels `targets`.
 
-        `weights` (N,) of the items are above 0.
+        The items have weights (N,) above 0.
         """
         mean = weights / weights.mean()
         return MEASURES[self.name](self, answers, targets, mean)
@@ -175,7 +172,7 @@ MEASURES: Mapping[str, Callable[[Metric, Answers, Any, Floats], Evaluation]] = {
 
 
 def residual_interval(residuals: Floats, coverage: float) -> tuple[float, float]:
-    """Return an interval that contains at least a share `coverage` of fresh residuals.
+    """Return an interval that holds a share `coverage` of fresh residuals, or more.
 
     This is split conformal prediction with equal tails. The bounds are the k-th
     smallest and the k-th largest of N > 0 residuals of held-out items, k = floor((N +
@@ -197,9 +194,9 @@ def _shares(codes: Codes, weights: Floats, classes: int) -> Floats:
 
 
 def _explained(errors: Floats, spread: Floats, weights: Floats) -> Evaluation:
-    """Return 1 - mean error / mean spread as a quality, at least 0.
+    """Return the quality 1 - mean error / mean spread, or 0 if this is negative.
 
-    Negative values become 0: answers worse than a constant are equally useless.
+    `spread` (N,) are the errors of the best constant answer.
     """
     error, around = (
         float(np.average(one, weights=weights)) for one in (errors, spread)
@@ -211,10 +208,11 @@ def _explained(errors: Floats, spread: Floats, weights: Floats) -> Evaluation:
 
 
 def _area(own: NDArray[np.bool_], scores: Floats, weights: Floats) -> Evaluation | None:
-    """Return the area under one class's ROC curve; None if one side has no items.
+    """Return the area under the ROC curve of one class against all others.
 
-    The part of an item depends on the share of items on the other side against which it
-    is ranked rightly (DeLong, DeLong and Clarke-Pearson, 1988).
+    None if one side has no items. An item's part depends on the share of items on the
+    other side that rank on the right side of it (DeLong, DeLong and Clarke-Pearson,
+    1988).
     """
     _, rank = np.unique(scores, return_inverse=True)
     inside, outside = np.where(own, weights, 0.0), np.where(own, 0.0, weights)

@@ -1,6 +1,6 @@
-"""The models of the final index, trained again on all labelled items.
+"""Training of the index's models again, on all labelled items.
 
-The items that measured quality are trained on, too. Items that are set aside to
+The items that quality was measured on are trained on, too. Items that are set aside to
 calibrate early exits are never trained on.
 """
 
@@ -52,8 +52,8 @@ def refit(
 ) -> KeptModels:
     """Train the candidates' models on all items, the best first, and time them again.
 
-    If the project wants no such training, or if the time is up, a candidate keeps the
-    model that `trainer` has.
+    If the project trains no model again, or if the time is up, a candidate keeps the
+    model that `trainer` trained.
     """
     masks, old_costs = candidates.masks, candidates.model_costs
     if not data.project.refits:
@@ -72,7 +72,7 @@ def refit(
 
 
 def make_full_trainer(data: Prepared, trainer: Trainer, own: Resources) -> Trainer:
-    """Return a trainer of the same sets on all items, with no time spent yet."""
+    """Return a trainer that trains on all items, and has spent no time yet."""
     key = digest(trainer.task.key, "refit")
     undivided = own.cache.share(f"sets/{key}/division", {})
     task = replace(trainer.task, division=undivided, key=key)
@@ -85,9 +85,9 @@ def make_full_trainer(data: Prepared, trainer: Trainer, own: Resources) -> Train
 def train_ahead(
     searched: SearchedSets, data: Prepared, trainer: Trainer, own: Resources
 ) -> None:
-    """Train every set that the index may keep on all items, before models are timed.
+    """Train all sets that the index may keep on all items, before models are timed.
 
-    If another machine measures, a build then waits for that machine less often.
+    So a build that waits for times of another machine stops less often.
     """
     if data.project.refits:
         full = make_full_trainer(data, trainer, own)

@@ -34,7 +34,7 @@ LAMBDAS = {
 
 @dataclass(frozen=True, slots=True)
 class SearchedSets:
-    """The feature sets that a search trained, with their qualities."""
+    """The feature sets that a search trained, and their qualities."""
 
     qualities: Mapping[int, float]  # Quality of every trained set, by mask
     # Sets that an index may keep, ascending; the empty set is the first
@@ -50,14 +50,13 @@ class SearchedSets:
         budgets: tuple[float, float] | None = None,
         may_lack: Sequence[int] = (),
     ) -> NDArray[np.int64]:
-        """Choose the candidates of an index.
+        """Return the ascending positions in `sets` of the sets that an index keeps.
 
-        Return their positions in `sets`, ascending. Candidates are the empty set and
-        all sets that no other set dominates. For an order in which Greedy added
-        features, the first 1, 2, ... features are candidates, too, if they are better
-        than all shorter beginnings: they answer when time runs out. Further candidates
-        are the best sets without the features in each mask of `may_lack`.
-        `coefficients` (C, T) are the cost polynomials of `sets`.
+        These are the empty set; all sets that no other set dominates, for the sizes and
+        budgets given; and for each mask in `may_lack` the best sets without these
+        features. After Greedy, the first 1, 2, ... features of a sequence are kept,
+        too, if they are better than all shorter beginnings: they answer if time runs
+        out. `coefficients` (C, T) are the cost polynomials of `sets`.
         """
         qualities = np.array([self.qualities[mask] for mask in self.sets])
         kept = {0, *prune(coefficients, qualities, sizes, budgets).tolist()}
@@ -71,7 +70,7 @@ class SearchedSets:
         return np.array(sorted(kept))
 
     def likely_kept(self) -> list[int]:
-        """Return the sets that `keep` may choose, before costs of models are known.
+        """Return the sets that `keep` may return, before costs of models are known.
 
         After Poly-Dom, a set is left out if one of its subsets has a higher quality.
         """
@@ -86,9 +85,9 @@ class SearchedSets:
         ]
 
     def order(self, masks: list[int], cost_of: CostOf) -> tuple[Orders, Orders]:
-        """Return an order of each set's features, and the candidates that answer early.
+        """Return an order of each set's features, and the sets that answer early.
 
-        The second result has, for each set, the position of the candidate that answers
+        The second result has a tuple for each set: the position of the set that answers
         after each feature. After Greedy, a set has the order of the first sequence that
         contains it.
         """
@@ -104,7 +103,7 @@ class SearchedSets:
 
 
 def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
-    """Return the trainer that measures the quality of feature sets."""
+    """Return the trainer that trains feature sets and measures their quality."""
     project, table, weights = data.project, data.table, data.class_weights
     if project.quality.class_weights is None:  # the project wants none
         estimator = make_learner(learner, project.seed, data.task)
@@ -132,7 +131,7 @@ def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
 
 
 def no_costs(_: int) -> float:
-    """Raise an error; stands for the cost function in Poly-Dom, which uses no costs."""
+    """Raise an error. Replaces the cost function in Poly-Dom, which needs no costs."""
     raise NotImplementedError
 
 
@@ -148,8 +147,8 @@ def search_sets(
     """Train the feature sets that the project's search method needs.
 
     `m` is the number of features, and `cost_of` returns the cost of a set's features.
-    If the project names no tolerance, it is measured, unless `grows` is true: then
-    quality falls with more features only by noise, and the tolerance is 0.
+    If the project names no tolerance, it is measured; but it is 0 if `grows` is true,
+    when more features lower quality only by noise.
     """
     tolerance = 0.0 if grows and search.tolerance is None else search.tolerance
     if search.method == "progressive":
@@ -177,7 +176,7 @@ def _search_all(
     tolerance: float | None,
     on_progress: OnProgress,
 ) -> poly_dom.PolyDomSearch:
-    """Search, and search again while the measured tolerance calls for more sets."""
+    """Search; search again while the measured tolerance is larger than the one used."""
     begun_s, known, tried = trainer.spent.seconds, dict[int, float](), tolerance or 0.0
     while True:
         left, left_s = search.trainings, search.budget_s

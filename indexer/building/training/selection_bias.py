@@ -1,17 +1,17 @@
 """Selection bias: the best of many sets looks better than it is.
 
-The best of many sets on some items is the best partly by luck with these items. The
+If a set is the best of many on some items, part of this is luck with these items. The
 more sets and the fewer items, the more luck. Efron's bootstrap of optimism measures the
 luck: draw the items again, find the best set on the drawn items, and compare its
 quality there with its quality on all items.
 
-The bootstrap alone measures too little luck, because drawn items have luck of their own
-beside the luck of the items. Let the true qualities of sets have the standard deviation
-t, and the luck of items s. The best set on the items has the luck s^2 / sqrt(s^2 +
-t^2), times the expected maximum of one standard normal draw per set. With as many drawn
-items, the best set has s^2 / sqrt(2 s^2 + t^2) of the drawn items' luck, and with half
-as many 2 s^2 / sqrt(3 s^2 + t^2). The ratio of the last two gives t / s, and so the
-factor from the second to the first: 1 if sets differ much, sqrt(2) if all are alike.
+The bootstrap alone measures too little luck, because a draw has luck of its own beside
+the luck of the items. Let t be the standard deviation of the sets' true qualities, and
+s that of their luck on the items. Let m be the expected maximum of one standard normal
+number for each set. Then the luck of the best set on the items is m s^2 / sqrt(s^2 +
+t^2). The bootstrap measures m s^2 / sqrt(2 s^2 + t^2) if it draws as many items, and 2
+m s^2 / sqrt(3 s^2 + t^2) if it draws half as many. The ratio of these two yields t / s,
+and so the factor to correct the first: 1 if sets differ much, sqrt(2) if all are alike.
 """
 
 from typing import Any
@@ -41,11 +41,11 @@ def expected_qualities(
     Each chosen set counts as the best of all sets that cost no more. The expected
     qualities keep the order of the measured qualities, and are at most as high.
 
-    `parts` (E, N) are contributions of N items to the qualities of E sets; no set was
-    trained on these items, and the weighted mean is the quality. `costs` (E,) are at
-    one size. `chosen` (K,) are positions of the sets to correct. The bootstrap draws
-    whole `groups` (N,). If `corrected` (E, N) is given, the sets are chosen by `parts`,
-    and the quality with the contributions `corrected` is returned.
+    `parts` (E, N) are the contributions of N items to the qualities of E sets: a
+    quality is their mean with `weights` (N,), and no set was trained on these items.
+    `costs` (E,) are for one size. `chosen` (K,) are positions of the sets to correct.
+    The bootstrap draws whole `groups` (N,). If `corrected` (E, N) is given, sets are
+    still chosen by `parts`, but the qualities are the means of `corrected`.
     """
     corrected = parts if corrected is None else corrected
     observed = np.average(corrected, axis=1, weights=weights)
@@ -72,9 +72,9 @@ def _luck(
     weights: Floats,
     seed: int,
 ) -> Floats:
-    """Return the mean luck (E,): how much too good the best of the first 1 ...
+    """Return the mean luck (E,) of the best of the first 1, 2, ... E sets.
 
-    E sets looks.
+    Luck is the difference of measured quality and the quality to expect.
     """
     rng = np.random.default_rng([seed, 2])
     names, own = np.unique(groups, return_inverse=True)
@@ -94,7 +94,10 @@ def _drawn_luck(
     count: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Return the mean luck (E,) of the best sets on `count` randomly drawn groups."""
+    """Return the mean luck (E,) of the best of the first 1 ... E sets, over many draws.
+
+    A draw has `count` groups, with replacement.
+    """
     items = parts.shape[1]
     draws = max(FEWEST_DRAWS, min(DRAWS, CELLS // items))
     number = int(groups.max()) + 1
@@ -112,7 +115,7 @@ def _drawn_luck(
 
 
 def _averages(parts: NDArray[Any], counted: NDArray[np.float32]) -> Floats:
-    """Return weighted means (D, E) of `parts` (E, N) by D draws of weights (D, N)."""
+    """Return means (D, E) of `parts` (E, N), weighted by the rows of `counted`."""
     sets, items = parts.shape
     means = np.empty((len(counted), sets))
     step = max(1, CELLS // items)

@@ -39,9 +39,9 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingTask:
-    """All inputs of a training but the feature set.
+    """Everything that a training needs, except the feature set.
 
-    Small, since each call sends them.
+    It is small, since it is sent with each call.
     """
 
     # Arrays of N items: `values` (N, width) float32 of features and `codes` (N,) int64
@@ -83,12 +83,12 @@ class TrainingTask:
 
     @property
     def targets(self) -> NDArray[Any]:
-        """Labels, shape (N,): codes of classes, or numbers for a regression."""
+        """Labels, shape (N,): codes of classes, or numbers for regression."""
         return self.codes if self.numbers is None else self.numbers
 
     @property
     def kind(self) -> Task:
-        """Task by the labels: "classes" or "regression"."""
+        """Task that the labels imply: "classes" or "regression"."""
         return "classes" if self.numbers is None else "regression"
 
     @property
@@ -115,10 +115,7 @@ class TrainingTask:
         return weights
 
     def weights_of(self, rows: Rows) -> Floats:
-        """Return the rows' weights for measuring quality.
-
-        1 if items have no weights.
-        """
+        """Return the rows' weights for measuring quality; 1 if there are none."""
         weights: Floats | None = self.items.get("weights")
         return np.ones(len(rows)) if weights is None else weights[rows]
 
@@ -128,7 +125,7 @@ class TrainingTask:
 
 
 def division_of(splits: Sequence[tuple[Rows, Rows]]) -> dict[str, Rows]:
-    """Return the splits as arrays by name, for `TrainingTask.division`."""
+    """Return splits as arrays with names, in the form of `TrainingTask.division`."""
     arrays = dict[str, Rows]()
     for part, (train, test) in enumerate(splits):
         arrays |= {f"train_{part}": train, f"test_{part}": test}
@@ -143,7 +140,7 @@ class Spent:
 
 
 class TrainedSet(NamedTuple):
-    """A trained feature set in the form of its cache entry."""
+    """A trained feature set, in the form of its cache entry."""
 
     mask: int
     meta: dict[str, Any]
@@ -151,13 +148,13 @@ class TrainedSet(NamedTuple):
 
 
 class Trainer:
-    """Trains feature sets of one task, and keeps their qualities and models.
+    """Trains feature sets for one task, and keeps their qualities and models.
 
-    Quality is measured with the compiled model, as it will be served, on items that it
-    was not trained on. With folds, the model of the last fold is kept. `spent` is the
-    time of all requested trainings, divided by the number of processes. If an earlier
-    run trained a set, its seconds of that run are added, so that a repeated search with
-    a time limit ends at the same set.
+    Quality is measured with the compiled model, which will be served, on items that it
+    was not trained on. With folds, the model of the last fold is kept. `spent` has the
+    seconds of all trainings that were asked for, divided by the number of processes. If
+    an earlier run trained a set, its seconds in that run are added, so that a repeated
+    search with a time limit ends at the same set.
     """
 
     def __init__(
@@ -197,7 +194,7 @@ class Trainer:
             yield quality
 
     def on_sample(self, count: int) -> Self:
-        """Return a trainer on `count` training rows, drawn from each class."""
+        """Return a trainer on `count` training rows that keep the shares of classes."""
         train, test = self.task.splits[0]
         rows = draw_sample(self.task.codes[train], count, self.task.seed)
         key = digest(self.task.key, "sample", count)
@@ -209,10 +206,7 @@ class Trainer:
     def _read(
         self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> tuple[float, float]:
-        """Return a set's quality and seconds.
-
-        Raise an error if the entry is incomplete.
-        """
+        """Return a set's quality and seconds; raise an error for a bad entry."""
         self._read_model(meta, arrays)
         for name, shape in self._shapes().items():
             if arrays[name].shape != shape:
@@ -264,23 +258,17 @@ class Trainer:
         return self.task.tested
 
     def right(self, masks: Sequence[int]) -> NDArray[np.bool_]:
-        """Return (E, N): True if a set's model answers a tested item correctly."""
+        """Return (E, N): True if the model of set e answers tested item n rightly."""
         packed = [self._entry(mask)[1]["right"] for mask in masks]
         count = len(self.tested)
         return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
 
     def residuals(self, mask: int) -> Floats:
-        """Return labels minus answers (N,) of a trained set for the N tested items.
-
-        The labels must be numbers.
-        """
+        """Return label minus answer (N,) for N tested items; labels must be numbers."""
         return self._entry(mask)[1]["residuals"].astype(np.float64)
 
     def parts(self, masks: Sequence[int]) -> NDArray[Any]:
-        """Return the contributions (E, N) of N tested items to the qualities of E sets.
-
-        See `Metric` for contributions.
-        """
+        """Return contributions (E, N) of N tested items to the qualities of E sets."""
         metric, tested = self.task.metric, self.tested
         if metric.name == "accuracy":
             return self.right(masks)
@@ -296,8 +284,8 @@ class Trainer:
     def answers(self, masks: Sequence[int]) -> tuple[Floats, Rows]:
         """Return margins (N, C) and classes (N, C) of C sets for N tested items.
 
-        With folds, each fold's items are answered by a model that is trained once more
-        on the other folds.
+        With folds, an item is answered by a model that is trained once more on the
+        other folds.
         """
         task = self.task
         if len(task.splits) == 1:
@@ -337,7 +325,7 @@ class Trainer:
         return margins, choices
 
     def remarks(self, masks: Sequence[int]) -> dict[str, int]:
-        """Return the learner's warnings in training these sets, with their counts."""
+        """Return the learner's warnings when it trained these sets, with counts."""
         counts: dict[str, int] = {}
         for mask in masks:
             for remark in self._entry(mask)[0]["remarks"]:
@@ -373,10 +361,7 @@ def _describe(task: TrainingTask, mask: int) -> str:
 
 
 def _train(task: TrainingTask, mask: int) -> TrainedSet:
-    """Train one set and measure its quality.
-
-    The result includes the seconds of both.
-    """
+    """Train one set, measure its quality, and note the seconds that both took."""
     _warm(msgspec.msgpack.encode(task.learner), task.kind)
     begun_s = time.perf_counter()
     columns = columns_of(task.starts, mask)
@@ -445,7 +430,6 @@ def _warm(learner: bytes, kind: Task) -> None:
 
 
 def _answer_by_fold(task: TrainingTask, mask: int) -> TrainedSet:
-    """Answer the items of each fold by a model that was trained on the other folds."""
     columns = columns_of(task.starts, mask)
     parts = [
         answers_of(_fit(task, train, columns, []), task.values[test])
@@ -493,10 +477,7 @@ def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Return True if an estimator's `fit` uses weights.
-
-    Of a pipeline, the last step's.
-    """
+    """Return True if an estimator, or a pipeline's last step, uses weights of rows."""
     from sklearn.utils.validation import has_fit_parameter
 
     return bool(has_fit_parameter(last_step(estimator), "sample_weight"))
@@ -515,7 +496,7 @@ def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
 def _take(
     values: NDArray[np.float32], rows: Rows, columns: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """Copy some rows and columns as float64, a block at a time to save memory."""
+    """Copy some rows and columns as float64, block by block to save memory."""
     taken = np.empty((len(rows), len(columns)))
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)

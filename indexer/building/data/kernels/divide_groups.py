@@ -22,13 +22,13 @@ def divide_in_order(
     sizes: NDArray[np.int64],
     part_of: NDArray[np.int64],
 ) -> None:
-    """Put each group, in `order`, into the part with the least of its classes.
+    """Put each group into the part that has the fewest items of the group's classes.
 
-    Group g has `counts[j]` items of class `classes[j]`, for j from `starts[g]` to
-    `starts[g + 1]`. `weights` (K,) say how much an item of each class counts. Three
-    arrays are filled: `held` (P, K) with the items of each class in each of the P
-    parts, and `sizes` (P,) with the items in each part, both zero before the call; and
-    `part_of` (G,) with the part of each group.
+    Groups are placed one after the other, as `order` (G,) says. Group g has `counts[j]`
+    items of class `classes[j]`, for j from `starts[g]` to `starts[g + 1]`. An item of
+    class k counts `weights[k]`. Three arrays are filled: `held` (P, K) with the items
+    of each class in each of the P parts, and `sizes` (P,) with the items in each part,
+    both zero before the call; and `part_of` (G,) with the part of each group.
     """
     parts = held.shape[0]
     for place in range(order.shape[0]):
