@@ -1,4 +1,4 @@
-"""Linear terms packed for sums that may stop early, evaluated sixteen at a time."""
+"""Lay out linear terms for kernels that add sixteen at a time and may stop early."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -39,10 +39,10 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Shapes(NamedTuple):
-    """A preparation of inputs joined to one step, given by five arrays (d,).
+    """A preparation of d inputs, merged into one step with five numbers for each input.
 
-    A value x becomes `gain` * x + `offset`, limited to `low` ... `high`. A missing
-    value becomes `filling`.
+    A value x becomes `gain` * x + `offset`, clipped to [`low`, `high`]. A missing value
+    becomes `filling`.
     """
 
     gain: Floats
@@ -59,10 +59,10 @@ class Shapes(NamedTuple):
 
 
 class Magnitudes(NamedTuple):
-    """Bounds on the intermediate results of a preparation: arrays (d,).
+    """Bounds on all intermediate results of a preparation, to bound rounding errors.
 
-    They serve to bound rounding. The bound for a value x is `passed` + `slope` * |x|;
-    the bound for a missing value is `passed`.
+    For an input x, absolute results are at most `passed` + `slope` * |x|, or `passed`
+    if x is missing. Both arrays are (d,).
     """
 
     slope: Floats
@@ -70,10 +70,10 @@ class Magnitudes(NamedTuple):
 
 
 def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
-    """Join the operations of a preparation to one step, and bound their results.
+    """Merge the operations of a preparation into one step, and bound their results.
 
-    Affine operations can be joined, and a comparison at the end. Returns None if there
-    is any other operation.
+    Returns None if that is impossible: operations must be affine, and only the last may
+    be a comparison with a threshold.
     """
     if preparation.operations[-1:].tolist() == [BINARISE]:
         return _join_flags(preparation)
@@ -102,10 +102,10 @@ def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | Non
 
 
 def _join_flags(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
-    """Join operations that map values up to a limit to 0, and larger values to 1.
+    """Merge operations that end in a comparison, so that inputs become 0 or 1.
 
-    The result is exact: float32 values are multiples of 2^-149. So after a gain of
-    2^149, which float64 can represent, the next larger value is at least 1 larger.
+    The step is clip((x - limit) * 2^149, 0, 1). It is exact: float32 values are
+    multiples of 2^-149, so the next value above the limit becomes at least 1.
     """
     d, limits = len(preparation.columns), preparation.table[-1, CENTER]
     flags = replace(preparation, columns=np.arange(d, dtype=np.int32))
@@ -131,9 +131,10 @@ def pack_linear(
     sizes: Floats,
     starts: Floats,
 ) -> PackedTerms | None:
-    """Pack linear terms in the given order. Return None if only NumPy can add them.
+    """Lay out linear terms for kernels; return None if only NumPy can add them.
 
-    The absolute weights `sizes` and intercepts `starts` serve to bound rounding errors.
+    The kernels add terms in `order`, and stop by `stops`. Rounding errors are bounded
+    by the absolute weights `sizes` and the absolute intercepts `starts`.
     """
     d, R = weights.shape
     if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:
@@ -178,11 +179,11 @@ def pack_linear(
 def lay_blocks(
     order: NDArray[Any], stops: Stops
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-    """Divide terms into blocks and into groups of `LANES`.
+    """Divide terms into blocks, and each block into groups of `LANES` terms.
 
-    A sum is compared with its limits at the end of each block. Returns the terms of
-    each group (G, LANES), a mask of the entries that only fill a group up (G, LANES),
-    and the numbers of groups and of terms up to the end of each block (B,).
+    A sum is compared with its limits at the end of each of B blocks. Returns the terms
+    of each group (G, LANES), a mask of entries that only fill a group up (G, LANES),
+    and the numbers of groups and of terms up to the end of each block, (B,) each.
     """
     limits = stops.by_tree(len(order))
     looked = limits["upper"] < np.inf

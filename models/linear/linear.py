@@ -72,9 +72,9 @@ class Linear(SumOfTerms):
         return SumOfTerms.raw_one(self, row)
 
     def margin(self) -> "Linear":
-        """Return a sum with a single raw score.
+        """Return a linear model with a single raw score, the margin.
 
-        Two raw scores become their difference, second minus first.
+        Of two raw scores, the margin is the second minus the first.
         """
         if self.outputs == 1:
             return self
@@ -83,11 +83,11 @@ class Linear(SumOfTerms):
         return LinearDifference(self.preparation, weights, intercepts, self)
 
     def base_scores(self, X: Rows) -> Floats:
-        """Return the amounts that each term adds to the raw scores: (N, d, R)."""
+        """Return what each term adds to the raw scores of rows X: (N, d, R)."""
         return self.preparation.apply(X)[:, :, None] * self.weights
 
     def base_bias(self) -> Floats:
-        """Return the raw scores (R,) to which terms are added."""
+        """Return the intercepts (R,), to which terms are added."""
         return self.intercepts
 
     def bounds(self) -> tuple[Floats, Floats]:
@@ -97,27 +97,27 @@ class Linear(SumOfTerms):
         )
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Return a mask (T, width): True for the column that each term reads."""
+        """Return a mask (d, width) of the one column that each term reads."""
         used = np.zeros((self.size, width), np.bool_)
         used[np.arange(self.size), self.columns] = True
         return used
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack terms in `order` for the stopping rule `stops`.
+        """Lay terms out for a kernel that adds them in `order` and stops by `stops`.
 
-        Return None if no kernel can add them.
+        Returns None if no kernel can add them.
         """
         terms = self.preparation, self.weights, self.intercepts
         sizes, starts = np.abs(self.weights), np.abs(self.intercepts)
         return pack_linear(*terms, order, stops, sizes, starts)
 
     def reach(self) -> float:
-        """Return an upper bound on absolute raw scores, if rows are finite float32."""
+        """Return an upper bound on absolute raw scores, for rows of finite float32."""
         terms = self.preparation.reach() @ np.abs(self.weights)
         return float((terms + np.abs(self.intercepts)).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) to test with. Decisions vary among them."""
+        """Draw random prepared inputs (count, d), for which decisions differ."""
         weights = np.abs(self.weights).max(axis=1)
         start = 0.0 if self.outputs == 1 else self.intercepts.min()
         reach = 1.0 + np.abs(self.intercepts - start).max()
@@ -126,7 +126,7 @@ class Linear(SumOfTerms):
         return drawn
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `load` reads."""
+        """Return the arrays from which `load` makes this model again."""
         return {
             **self.preparation.arrays(),
             "weights": self.weights,
@@ -138,10 +138,7 @@ class Linear(SumOfTerms):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Linear":
-        """Load a linear model from stored arrays.
-
-        Raise BadModel if they are not a linear model.
-        """
+        """Load a linear model; raise BadModel if the stored arrays are invalid."""
         preparation = load_preparation(stored, width)
         intercepts = stored.finite("intercepts", (None,))
         if not len(intercepts):
@@ -152,9 +149,9 @@ class Linear(SumOfTerms):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearDifference(Linear):
-    """The difference of two linear sums.
+    """The margin of a linear model with two raw scores: their difference.
 
-    It may be far smaller than both sums, so its rounding errors may be larger.
+    Its rounding errors are relative to both scores, which may be far larger.
     """
 
     # Both sums: rounding errors are relative to the sums, not to the difference.
@@ -164,10 +161,7 @@ class LinearDifference(Linear):
         return Linear.margin, (self.sums,)
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack terms in `order` for the stopping rule `stops`.
-
-        Return None if no kernel can add them.
-        """
+        """Lay terms out as `Linear` does, with bounds on the errors of both scores."""
         terms = self.preparation, self.weights, self.intercepts
         sizes = np.abs(self.sums.weights).sum(axis=1, keepdims=True)
         starts = np.abs(self.sums.intercepts).sum()

@@ -42,19 +42,19 @@ class Gaussian(Scorer):
         return out
 
     def reach(self) -> float:
-        """Return a bound on absolute log-likelihoods of finite float32 rows."""
+        """Return a bound on absolute log-likelihoods, for rows of finite float32."""
         gaps = self.preparation.reach() + np.abs(self.means)
         terms = (gaps * gaps / self.variances).sum(axis=1)
         return float((terms + np.abs(self.constants)).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) to test with. Decisions vary among them."""
+        """Draw random prepared inputs (count, d), for which decisions differ."""
         k = rng.integers(len(self.means), size=count)
         spread = np.sqrt(self.variances[k])
         return self.means[k] + spread * rng.normal(size=spread.shape)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `load` reads."""
+        """Return the arrays from which `load` makes this model again."""
         return {
             **self.preparation.arrays(),
             "means": self.means,
@@ -67,10 +67,7 @@ class Gaussian(Scorer):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Gaussian":
-        """Load each class's distributions from stored arrays.
-
-        Raise BadModel if the arrays are no such distributions.
-        """
+        """Load the model; raise BadModel if the stored arrays are invalid."""
         preparation = load_preparation(stored, width)
         constants = stored.finite("constants", (None,))
         if not len(constants):

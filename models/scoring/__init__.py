@@ -1,1 +1,1 @@
-"""The steps that all compiled models share: preparation, raw scores, link, choice."""
+"""What all compiled models share: row preparation, raw scores, choice of a class."""

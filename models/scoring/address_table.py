@@ -1,4 +1,4 @@
-"""Records of the addresses of arrays, through which kernels read the arrays."""
+"""Memory for compiled kernels: aligned arrays, and a record of their addresses."""
 
 import math
 from collections.abc import Mapping
@@ -33,9 +33,9 @@ class NotCopied:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddressTable(NotCopied):
-    """A record of numbers and of arrays' addresses.
+    """Arrays for compiled kernels, and a record with their addresses and some numbers.
 
-    A kernel gets only the address of the record.
+    A kernel gets a single integer, the address of the record.
     """
 
     record: NDArray[np.void]  # (1,) structured: Addresses of arrays, and numbers
@@ -46,9 +46,10 @@ class AddressTable(NotCopied):
 def lay_table(
     kind: np.dtype[Any], arrays: Mapping[str, NDArray[Any]], **numbers: float
 ) -> AddressTable:
-    """Copy `arrays`, and put the addresses of the copies into a record with `numbers`.
+    """Copy `arrays`, and write the copies' addresses, and `numbers`, into a record.
 
-    Each copy begins at a cache line. `kind` is the structured type of the record.
+    `kind` is the structured dtype of the record, with a field for each array and
+    number. Each copy begins at a multiple of 64 bytes, a cache line.
     """
     record = np.zeros(1, kind)
     kept = {name: aligned(array) for name, array in arrays.items()}
@@ -60,14 +61,14 @@ def lay_table(
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy that begins at a cache line, so that no vector spans two lines."""
+    """Return a copy that begins at a multiple of 64 bytes, a cache line."""
     made = aligned_empty(array.shape, array.dtype)
     made[...] = array
     return made
 
 
 def aligned_empty(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
-    """Make an uninitialised array that begins at a cache line."""
+    """Make an uninitialised array that begins at a multiple of 64 bytes."""
     size = math.prod(shape) * np.dtype(kind).itemsize
     memory = np.empty(size + LINE, np.uint8)
     first = -memory.ctypes.data % LINE

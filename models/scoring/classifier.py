@@ -1,4 +1,4 @@
-"""Compiled classifiers: a scorer computes raw scores, a head chooses the class."""
+"""Compiled classifiers: a scorer computes raw scores, and a head chooses the class."""
 
 from dataclasses import dataclass, field
 from math import exp
@@ -31,7 +31,7 @@ from .stored_arrays import Stored
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """The last step of a classification: link function and decision rule."""
+    """Last step of a classifier: turns raw scores into class scores and a choice."""
 
     classes: NDArray[Any]  # (K,): Labels, ascending: the estimator's `classes_`
     # Code of the function from raw scores to class scores; see `kernels/link.py`.
@@ -62,20 +62,23 @@ class Head:
         return Head, (self.classes, self.link, self.rule, self.inputs, self.gain)
 
     def scores(self, raw: Floats) -> Floats:
-        """Turn raw scores (N, R) into class scores (N, K)."""
+        """Turn the raw scores (N, R) of N rows into scores (N, K) of K classes."""
         out = np.empty((raw.shape[0], len(self.classes)))
         class_scores(raw, self.link, self.gain, out)
         return out
 
     def choose(self, raw: Floats) -> NDArray[np.int64]:
-        """Return the positions (N,) of the chosen classes for raw scores (N, R)."""
+        """Return each row's chosen class (N,), as its position in `classes`.
+
+        `raw` (N, R) are the raw scores of the rows.
+        """
         scores = self.scores(raw) if self.rule == LARGEST_SCORE else raw
         out = np.empty(raw.shape[0], np.int64)
         choices(raw, scores, self.rule, out)
         return out
 
     def answer(self, raw: Floats) -> tuple[int, list[float]]:
-        """Return one row's chosen class, by position, and class scores (K,).
+        """Return one row's chosen class, by position, and its class scores (K,).
 
         `raw` (R,) are the raw scores of the row.
         """
@@ -84,7 +87,7 @@ class Head:
         return code, out.tolist()
 
     def scores_by(self, margin: float) -> list[float]:
-        """Compute the class scores (2,) of one row from its margin."""
+        """Return both class scores of one row, given its only raw score, the margin."""
         if self.link == MARGIN:
             return [-margin, margin]
         margin *= self.gain
@@ -95,7 +98,7 @@ class Head:
         return [1.0 - share, share]
 
     def choose_by(self, margin: float) -> int:
-        """Return the position of the chosen class, 0 or 1, for one row's margin."""
+        """Return the chosen class, 0 or 1, of one row, given its margin."""
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0)
         if self.rule == POSITIVE:
@@ -103,22 +106,22 @@ class Head:
         return self.answer_by(margin)[0]
 
     def answer_by(self, margin: float) -> tuple[int, list[float]]:
-        """Return the class (0 or 1) and class scores (2,) of a row by its margin."""
+        """Return the chosen class, 0 or 1, and both class scores, given the margin."""
         low, high = scores = self.scores_by(margin)
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0), scores
         return int(margin > 0.0 if self.rule == POSITIVE else high > low), scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `load_head` reads."""
+        """Return the arrays from which `load_head` makes this head again."""
         numbers = [self.link, self.rule, self.inputs, self.gain]
         return {"classes": self.classes, "head": np.array(numbers, np.float64)}
 
 
 def logistic(margin: float) -> float:
-    """Compute the logistic function in Python.
+    """Return 1 / (1 + exp(-margin)).
 
-    Calling the compiled kernel would take longer.
+    For one number, plain Python is faster than a call of the compiled kernel.
     """
     if margin >= 0.0:
         return 1.0 / (1.0 + exp(-margin))
@@ -127,9 +130,9 @@ def logistic(margin: float) -> float:
 
 
 def labels_of(classes: Any, count: int) -> NDArray[Any]:
-    """Return labels (count,), by default 0 to `count` - 1.
+    """Return `classes` as an array, or the labels 0 to `count` - 1 if it is None.
 
-    BadModel if `classes` has another number of labels.
+    Raises BadModel if `classes` does not have `count` labels.
     """
     labels = np.arange(count) if classes is None else np.asarray(classes)
     if len(labels) != count:
@@ -138,7 +141,7 @@ def labels_of(classes: Any, count: int) -> NDArray[Any]:
 
 
 def load_head(stored: Stored) -> Head:
-    """Read a head; BadModel unless its link, rule and classes fit together."""
+    """Load a head; raise BadModel if its link, rule and classes do not fit together."""
     link, rule, inputs, gain = stored.finite("head", (4,)).tolist()
     classes = stored.classes()
     flaw = find_flaw(classes, link, rule, inputs, gain)
@@ -152,7 +155,7 @@ def load_head(stored: Stored) -> Head:
 def find_flaw(
     classes: NDArray[Any], link: float, rule: float, inputs: float, gain: float
 ) -> str | None:
-    """Return the reason why a head cannot have these settings; None if it can."""
+    """Return what is wrong with a head's settings, or None if nothing is."""
     if link not in range(MARGIN, EACH + 1) or rule not in range(LARGEST_SCORE + 1):
         return f"unknown link {link:g} or rule {rule:g}"
     if not gain > 0:
@@ -169,7 +172,7 @@ def find_flaw(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classifier(ReadsFrames):
-    """A compiled classifier: computes raw scores, then chooses a class by a head.
+    """A compiled classifier: its scorer computes raw scores, its head chooses a class.
 
     Attributes
     ----------
@@ -178,7 +181,8 @@ class Classifier(ReadsFrames):
     head
         Turns raw scores into class scores, and chooses a class.
     fitted
-        Columns that the original was fitted on; None if all rows must be arrays.
+        Columns that the original model was fitted on, to read data frames; None if the
+        classifier reads only arrays.
     """
 
     scorer: Scorer
@@ -201,14 +205,14 @@ class Classifier(ReadsFrames):
         return self.head.classes
 
     def choose(self, row: Rows) -> int:
-        """Return the position of the chosen class of one full row."""
+        """Choose a class for one full row; return its position in `classes`."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.choose_by(margin)
         return self.head.answer(self._raw_one(row))[0]
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Return the chosen class's position and class scores (K,) of one full row."""
+        """Return a full row's chosen class, by position, and class scores (K,)."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.answer_by(margin)
@@ -231,7 +235,10 @@ class Classifier(ReadsFrames):
 
 
 def load_classifier(scorer: Scorer, stored: Stored) -> Classifier:
-    """Join a loaded scorer and its stored head; BadModel unless they fit together."""
+    """Make a classifier of a scorer and its stored head.
+
+    Raises BadModel if they do not fit together, or if scores could exceed float64.
+    """
     head = load_head(stored)
     with np.errstate(over="ignore", invalid="ignore"):
         # Softmax multiplies differences of scores, which reach twice the largest score.

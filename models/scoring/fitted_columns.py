@@ -1,4 +1,4 @@
-"""The columns that a model was fitted on, and the reading of data frames by them."""
+"""Convert data frames to a model's rows, by the rules of the library that fitted it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +25,12 @@ Library = Literal["LightGBM", "XGBoost", "scikit-learn"]
 class FittedColumns:
     """The columns that a model was fitted on, and its library's rules for data frames.
 
-    Trees read categories as codes. LightGBM reads a frame's categorical columns in
-    their order, whatever their names, and treats an unseen category as missing. XGBoost
-    knows which columns are categorical, and refuses an unseen category. Both read the
-    numbers of an array as codes. scikit-learn reads categories by their values. Here
-    texts get codes, and are accepted only in frames.
+    A category is read as a number, its code. LightGBM matches a frame's categorical
+    columns by their order, whatever their names, and treats an unseen category as
+    missing. XGBoost knows which columns are categorical, and refuses an unseen
+    category. Both read the numbers of an array as codes. For scikit-learn, a category
+    that is a number is read as this number; texts get codes, and are accepted only in
+    frames.
     """
 
     rules: Library  # Library whose rules for reading frames apply
@@ -47,7 +48,7 @@ class FittedColumns:
     def rows_of(self, X: Any) -> Rows:
         """Convert an array or a data frame to rows (N, width) of numbers.
 
-        BadInput if the columns of a frame are not the fitted columns.
+        Raises BadInput if the columns of a frame are not the fitted columns.
         """
         frame = open_frame(X)
         if frame is None:
@@ -64,9 +65,9 @@ class FittedColumns:
         return np.column_stack(columns)
 
     def row_of(self, row: Any) -> Rows:
-        """Convert one row to numbers (width,).
+        """Convert one row to an array (width,) of numbers.
 
-        BadInput for a row of a data frame if the model has categories.
+        Raises BadInput for a row of a data frame if the model has categories.
         """
         if self.categories and hasattr(row, "iloc"):
             raise BadInput(
@@ -95,9 +96,9 @@ class FittedColumns:
         )
 
     def _fits(self, names: Sequence[str]) -> bool:
-        """Return True if a frame's names match the fitted names, if there are any.
+        """Return True if a frame's names match the fitted names, or these are unknown.
 
-        By LightGBM's rules, names that are only column numbers match other names.
+        By LightGBM's rules, names made from column numbers match any other names.
         """
         if self.names is None:
             return True
@@ -107,7 +108,7 @@ class FittedColumns:
         return {*given} != {*own} and (_unnamed(own) or _unnamed(given))
 
     def _known(self, frame: Frame) -> Mapping[int, Sequence[Any]]:
-        """Map the position of each categorical column to its fitted categories."""
+        """Map the position of each categorical column to its categories when fitted."""
         given = [j for j, kind in enumerate(frame.kinds) if kind != "numbers"]
         if self.rules == "LightGBM":
             if len(given) != len(self.categories):
@@ -137,10 +138,10 @@ class FittedColumns:
     def _codes(
         self, frame: Frame, j: int, categories: Sequence[Any]
     ) -> NDArray[np.float32]:
-        """Return the codes (N,) of the cells of column j.
+        """Return the code (N,) of each cell in column j: its position in `categories`.
 
-        A cell without a code gets NaN. XGBoost's rules raise BadInput for an unknown
-        category.
+        Missing cells and unknown categories get NaN. By XGBoost's rules, an unknown
+        category raises BadInput.
         """
         values: Sequence[Any]
         values, places = frame.distinct(j)
@@ -161,7 +162,7 @@ class FittedColumns:
 
 
 class ReadsFrames:
-    """Base class of models that read arrays, and frames with the fitted columns."""
+    """Base class of models that read rows from arrays or data frames."""
 
     __slots__ = ()
     scorer: "Scorer"
@@ -174,25 +175,26 @@ class ReadsFrames:
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """Positions (d,) of the inputs in the full row."""
+        """Positions (d,) of the model's inputs among the columns of a full row."""
         return self.scorer.columns
 
     def rows(self, X: Any) -> Rows:
-        """Convert X to rows (N, width) for kernels.
+        """Convert an array or a data frame to rows (N, width) for kernels.
 
-        BadInput if X is a data frame with other columns than the fitted columns.
+        Raises BadInput if a frame has other columns than the fitted columns.
         """
         return take_rows(X) if self.fitted is None else self.fitted.rows_of(X)
 
     def row(self, row: Any) -> Rows:
-        """Convert one row to an array (width,); BadInput if it is not a single row."""
+        """Convert one row to an array (width,); raise BadInput if it is not one."""
         return take_row(row) if self.fitted is None else self.fitted.row_of(row)
 
 
 def _check_cut(values: Sequence[Any], categories: Sequence[Any], name: str) -> None:
-    """Raise BadInput unless the texts, cut as XGBoost cuts them, are `categories`.
+    """Raise BadInput unless XGBoost would store the texts `values` as `categories`.
 
-    XGBoost stores only parts of texts if they are not all ASCII.
+    XGBoost stores as many bytes of the joined texts as they have characters. So it cuts
+    texts that are not all ASCII.
     """
     texts = [str(value) for value in values]
     ends = np.cumsum([0, *map(len, texts)]).tolist()
@@ -221,7 +223,7 @@ def _spaceless(names: Sequence[str]) -> list[str]:
 
 
 def _unnamed(names: Sequence[str]) -> bool:
-    """Return True if a library made the names from column numbers ("Column_0")."""
+    """Return True if the names are column numbers, such as "0" or "Column_0"."""
     return any(
         list(names) == [f"{prefix}{j}" for j in range(len(names))]
         for prefix in ("", "Column_")

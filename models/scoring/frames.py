@@ -1,4 +1,4 @@
-"""Data frames of pandas, Polars and Arrow in memory, read column by column."""
+"""The same interface to data frames of pandas, Polars and Arrow."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ TEXTS = ("string", "String", "large_string", "Utf8")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """A data frame of any library: names, kinds and cells of its columns."""
+    """A data frame of pandas, Polars or Arrow: columns, their names and kinds."""
 
     names: Sequence[str]  # Names of the columns, as texts
     # Kind of each column; "numbers" if its cells are neither categories nor texts
@@ -24,7 +24,7 @@ class Frame:
     column: Callable[[int], Any]
 
     def take(self, places: Sequence[int]) -> "Frame":
-        """Return a frame of the columns at positions `places`, in this order."""
+        """Return a frame with only the columns at positions `places`, in this order."""
         return replace(
             self,
             names=[self.names[j] for j in places],
@@ -33,10 +33,10 @@ class Frame:
         )
 
     def distinct(self, j: int) -> tuple[list[Any], NDArray[np.intp]]:
-        """Return the distinct values of column j, and each cell's index in them.
+        """Return the distinct values of column j, and the index of each cell's value.
 
-        For a categorical column of pandas the values are all categories. A missing cell
-        has the index -1.
+        A missing cell has the index -1. For a categorical column of pandas, the values
+        are all of its categories.
         """
         column = self.column(j)
         if hasattr(column, "cat") and hasattr(column.cat, "codes"):
@@ -82,7 +82,7 @@ def _kind(dtype: Any, column: Callable[[int], Any], j: int) -> Kind:
 
 
 def _cells(column: Any) -> list[Any]:
-    """Return the values of a column's cells, None for a missing value."""
+    """Return the cells of a column as a list, with None for missing values."""
     if hasattr(column, "isna"):  # pandas
         gaps = column.isna().tolist()
         cells = zip(column.tolist(), gaps, strict=True)

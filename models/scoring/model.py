@@ -1,4 +1,4 @@
-"""The protocol that all compiled models implement."""
+"""The interface (protocol) of all compiled models."""
 
 from typing import Any, Protocol
 
@@ -12,28 +12,28 @@ Rows = NDArray[np.float32] | Floats
 class Model(Protocol):
     """A fitted classifier or regressor as flat arrays. Threads may share it.
 
-    A model reads *full* rows, and `columns` has the positions of its inputs in them. A
-    server's rows are float32. A regressor has one class, 0, which it always chooses;
-    the score of the class is the predicted value.
+    A model reads *full* rows, with the columns of all features; its inputs are the
+    columns at the positions `columns`. A server's rows are float32. A regressor has one
+    class, 0, which it always chooses; the class's score is the predicted number.
     """
 
     @property
     def kind(self) -> str:
-        """Name of the kind of model, for `load_model`."""
+        """Name of the kind of model, such as "trees", for `load_model`."""
 
     @property
     def classes(self) -> NDArray[Any]:
-        """Labels (K,), ascending: the estimator's `classes_`; [0] of a regressor."""
+        """Labels (K,), ascending: the estimator's `classes_`; [0] for a regressor."""
 
     @property
     def columns(self) -> NDArray[np.int32]:
         """Positions (d,) of the model's inputs in the full row."""
 
     def choose(self, row: Rows) -> int:
-        """Return the position of the class that the estimator predicts for one row."""
+        """Return the class of one full row, by its position in `classes`."""
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Return the position of the class, and the class scores (K,), of one full row.
+        """Return the class, by position, and the class scores (K,) of one full row.
 
         Scores are the estimator's `predict_proba` if it has one, else its
         `decision_function` (a binary margin m becomes (-m, m)), or a regressor's
@@ -44,7 +44,7 @@ class Model(Protocol):
         """Return the class scores (N, K) of rows X (N, width), as `answer` does."""
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """Predict labels or numbers (N,) of rows X, as the estimator's `predict`."""
+        """Predict labels or numbers (N,) for rows X, as the estimator does."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays from which `load_model` makes this model again."""

@@ -1,4 +1,4 @@
-"""The preparation of rows: select a model's inputs from full rows, fill and scale."""
+"""Preparation of rows: select a model's inputs from full rows, fill and scale them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,9 +32,10 @@ UNCHANGED = np.array([np.nan, 0.0, 1.0, 1.0, 0.0, -np.inf, np.inf])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preparation:
-    """The step from full rows to a model's inputs: columns, then transformers.
+    """Turns full rows into a model's inputs: selects columns, then applies operations.
 
-    Prepared values equal scikit-learn's to the bit; only norms may round differently.
+    Inputs equal those of scikit-learn's transformers to the bit, except that norms may
+    round differently.
     """
 
     # (d,) int32: Positions of the model's inputs in the full row
@@ -60,7 +61,7 @@ class Preparation:
         return load_preparation, (Stored("preparation", self.arrays()), self.width)
 
     def apply(self, X: Rows) -> Floats:
-        """Make the inputs (N, d) from full rows X (N, width)."""
+        """Compute the inputs (N, d) of full rows X (N, width)."""
         self.check(X)
         out = np.empty((X.shape[0], len(self.columns)))
         prepare(as_rows(X), self.columns, self.operations, self.table, out)
@@ -69,7 +70,7 @@ class Preparation:
     def reach(self) -> Floats:
         """Return upper bounds (d,) on the absolute values of the inputs.
 
-        The bounds hold for full rows of finite float32 numbers.
+        The bounds are valid for full rows of finite float32 numbers.
         """
         most = np.full(len(self.columns), np.finfo(np.float32).max, np.float64)
         for operation, row in zip(self.operations, self.table, strict=True):
@@ -84,16 +85,16 @@ class Preparation:
         return most
 
     def ascends(self) -> bool:
-        """Return True if a larger value of a column never becomes a smaller input."""
+        """Return True if no input becomes smaller when its column's value grows."""
         affine = np.isin(self.operations, AFFINES)
         slopes = self.table[affine][:, [SCALE, GAIN]]
         known = affine | (self.operations == BINARISE)
         return bool(known.all() and (slopes > 0).all())
 
     def undo(self, Z: Floats) -> Floats:
-        """Return column values (N, d) from which the inputs are about Z (N, d).
+        """Return column values (N, d) that the preparation maps to about Z (N, d).
 
-        Affine operations and thresholds are undone, other operations are ignored.
+        Affine operations and thresholds are inverted, other operations are ignored.
         """
         for operation, table in zip(
             self.operations[::-1], self.table[::-1], strict=True
@@ -107,10 +108,10 @@ class Preparation:
         return np.nan_to_num(Z, nan=0.0, posinf=1e30, neginf=-1e30)
 
     def refuse_gaps(self, X: Rows, Z: Floats, raw: Floats) -> None:
-        """Raise BadRow for the first row with a missing input or a NaN raw score.
+        """Raise BadRow for the first row with a NaN or infinite input, or a NaN score.
 
-        Z (N, d) are the inputs that `apply` made from X, and `raw` are the raw scores.
-        Infinite scores of finite inputs raise nothing.
+        Z (N, d) are the inputs that `apply` made from X; `raw` (N, R) are the raw
+        scores. Infinite scores of finite inputs are accepted.
         """
         known = np.isfinite(Z)
         bad = ~known.all(axis=1) | np.isnan(raw).any(axis=1)
@@ -128,7 +129,7 @@ class Preparation:
         )
 
     def check(self, X: Rows) -> None:
-        """Raise BadInput unless X is (N, width) and wide enough for the columns."""
+        """Raise BadInput unless X is two-dimensional, with at least `width` columns."""
         width = self.width
         if X.ndim != 2 or X.shape[1] < width:
             raise BadInput(
@@ -137,17 +138,17 @@ class Preparation:
             )
 
     def then_binarise(self, threshold: float) -> "Preparation":
-        """Return a preparation that then maps values above `threshold` to 1, else 0."""
+        """Return a copy with a last step: 1 if an input exceeds `threshold`, else 0."""
         return self.then(BINARISE, affine(len(self.columns), {CENTER: threshold}))
 
     def then_fill(self, value: float) -> "Preparation":
-        """Return a preparation that then replaces missing values by `value`."""
+        """Return a copy with a last step that replaces missing inputs by `value`."""
         return self.then(AFFINE, affine(len(self.columns), {FILL: value}))
 
     def then(self, operation: int, row: Floats) -> "Preparation":
-        """Return a preparation with one more operation at the end.
+        """Return a copy with one more operation at the end.
 
-        `row` (7, d) has the numbers of the operation.
+        `row` (7, d) has the numbers of the operation, as made by the function `affine`.
         """
         last = self.operations[-1:].tolist()
         if [operation] == last == [AFFINE] and _only_fills(self.table[-1]):
@@ -165,16 +166,17 @@ class Preparation:
         )
 
     def side_by_side(self, inputs: NDArray[Any]) -> "Preparation":
-        """Return a preparation of the inputs at positions `inputs` (k,).
+        """Return a preparation for rows that consist only of the inputs' own columns.
 
-        It reads rows that consist of only these k columns, in this order.
+        `inputs` (k,) are positions of inputs, which may repeat. Column j of such a row
+        is read as the input at position `inputs[j]`.
         """
         table = np.ascontiguousarray(self.table[:, :, inputs])
         columns = np.arange(len(inputs), dtype=np.int32)
         return Preparation(columns, self.operations, table)
 
     def keep(self, kept: NDArray[np.bool_]) -> "Preparation":
-        """Return a preparation of only the inputs with True in the mask `kept` (d,)."""
+        """Return a preparation of only the inputs for which `kept` (d,) is True."""
         return Preparation(
             self.columns[kept],
             self.operations,
@@ -182,7 +184,7 @@ class Preparation:
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `load_preparation` reads."""
+        """Return the arrays from which `load_preparation` makes this one again."""
         return {
             "columns": self.columns,
             "operations": self.operations,
@@ -191,14 +193,14 @@ class Preparation:
 
 
 def as_rows(X: Rows) -> Rows:
-    """Return contiguous rows for kernels: float32 stays, other types become float64."""
+    """Return X contiguous in memory, as float32 if it is float32, else as float64."""
     if X.dtype == np.float32:
         return np.ascontiguousarray(X, np.float32)
     return np.ascontiguousarray(X, np.float64)
 
 
 def plain(columns: NDArray[Any]) -> Preparation:
-    """Return a preparation that takes the columns (d,) and has no operations."""
+    """Return a preparation that selects `columns` (d,), and leaves them unchanged."""
     return Preparation(
         np.ascontiguousarray(columns, np.int32),
         np.empty(0, np.int64),
@@ -207,9 +209,9 @@ def plain(columns: NDArray[Any]) -> Preparation:
 
 
 def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
-    """Return `preparation`, by default a preparation of the first `width` columns.
+    """Return `preparation`; if it is None, one that selects the first `width` columns.
 
-    BadModel if the preparation has another number of inputs than `width`.
+    Raises BadModel if the preparation does not have `width` inputs.
     """
     if preparation is None:
         return plain(np.arange(width))
@@ -223,8 +225,8 @@ def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
 def affine(d: int, given: Mapping[int, Any]) -> Floats:
     """Return the numbers (7, d) of an affine operation.
 
-    `given` maps rows of the result to values. A row that is missing or None has no
-    effect.
+    `given` maps rows of the result, such as SCALE, to values. A row that is missing or
+    None gets numbers without effect.
     """
     out = np.tile(UNCHANGED[:, None], d)
     for at, value in given.items():
@@ -238,7 +240,7 @@ def _only_fills(row: Floats) -> bool:
 
 
 def load_preparation(stored: Stored, width: int) -> Preparation:
-    """Read a preparation; BadModel for an unknown operation, NaN, or a scale of 0."""
+    """Load a preparation; raise BadModel if an operation or its numbers are invalid."""
     columns = stored.columns(width)
     operations = stored.array("operations", np.int64, (None,))
     table = stored.array("preparation", np.float64, (len(operations), 7, len(columns)))

@@ -1,4 +1,4 @@
-"""Models that read no feature: they answer with class shares, or the labels' mean."""
+"""Models without inputs, which always answer with the labels' class shares or mean."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -36,9 +36,9 @@ class Prior:
 
     @classmethod
     def fit(cls, labels: NDArray[Any], weights: Floats | None = None) -> "Prior":
-        """Make a `Prior` from labels (N,), N > 0.
+        """Compute the class shares of labels (N,), N > 0.
 
-        Class shares are shares of the rows, or of the positive `weights` (N,).
+        Each row counts as 1 or, if there are weights, as its positive weight.
         """
         if not len(labels):
             raise BadModel("class shares need at least one label")
@@ -48,11 +48,11 @@ class Prior:
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """Positions of the inputs: none, as the model reads no column."""
+        """Positions of the inputs: an empty array."""
         return np.empty(0, np.int32)
 
     def choose(self, row: Rows) -> int:
-        """Return the position of the most frequent class, the first of ties."""
+        """Return the position of the most frequent class, or the first of ties."""
         return int(self.shares.argmax())
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
@@ -73,7 +73,7 @@ class Prior:
 
     @classmethod
     def load(cls, stored: Stored) -> "Prior":
-        """Make a `Prior` from stored arrays; BadModel if they have no class shares."""
+        """Load a `Prior`; raise BadModel if its arrays are not classes and shares."""
         classes = stored.classes()
         return cls(classes, stored.finite("shares", (len(classes),)))
 
@@ -91,7 +91,7 @@ class Mean:
 
     @classmethod
     def fit(cls, labels: ArrayLike, weights: Floats | None = None) -> "Mean":
-        """Make a `Mean` from labels (N,), N > 0, with positive weights (N,)."""
+        """Compute the mean of labels (N,), N > 0, with weights (N,) > 0 if given."""
         numbers = np.asarray(labels, np.float64)
         if not len(numbers):
             raise BadModel("a mean needs at least one label")
@@ -105,15 +105,15 @@ class Mean:
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """Positions of the inputs: none, as the model reads no column."""
+        """Positions of the inputs: an empty array."""
         return np.empty(0, np.int32)
 
     def choose(self, row: Rows) -> int:
-        """Return 0."""
+        """Return 0, the position of the one class."""
         return 0
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Return 0, and the mean."""
+        """Return 0, the position of the one class, and the mean as its score."""
         return 0, [self.value]
 
     def predict_scores(self, X: Rows) -> Floats:
@@ -130,5 +130,5 @@ class Mean:
 
     @classmethod
     def load(cls, stored: Stored) -> "Mean":
-        """Make a `Mean` from stored arrays; BadModel if they have no mean."""
+        """Load a `Mean`; raise BadModel if its array is not one finite number."""
         return cls(float(stored.finite("mean", (1,))[0]))

@@ -30,9 +30,10 @@ class Regressor(ReadsFrames):
     scorer
         Trees or linear terms with one raw score.
     link
-        Function from the sum to the prediction, as in the library's `predict`.
+        Name of the function from the sum to the prediction.
     fitted
-        Columns that the original was fitted on; None if all rows must be arrays.
+        Columns that the original model was fitted on, to read data frames; None if the
+        regressor reads only arrays.
     """
 
     scorer: SumOfTerms
@@ -62,25 +63,24 @@ class Regressor(ReadsFrames):
         return self.scorer.size
 
     def base_scores(self, X: Rows) -> Floats:
-        """Return the value (N, T) of each term for rows X (N, width)."""
+        """Return what each of T terms adds to each row's sum: (N, T)."""
         scores: Floats = self.scorer.base_scores(self.rows(X))[:, :, 0]
         return scores
 
     def decision_function(self, X: Rows) -> Floats:
-        """Return the sums (N,) before the link function.
+        """Return the sum of terms for each row (N,), before the link function.
 
-        The sums of trees equal the library's to the bit, if the library adds in
-        float64.
+        For trees, sums equal the library's to the bit if the library adds in float64.
         """
         return self.scorer.raw(self.rows(X))[:, 0]
 
     def predict(self, X: Rows) -> Floats:
-        """Return the predictions (N,) of the original's `predict`.
+        """Predict a number for each row (N,), as the original model's `predict` does.
 
         Raises
         ------
         BadRow
-            If a prediction exceeds float64, or the original refuses the row.
+            If a prediction exceeds float64, or the original model refuses the row.
         """
         return _linked(self.decision_function(X), self.link)
 
@@ -104,15 +104,15 @@ class Regressor(ReadsFrames):
         return 0
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Return 0, and the prediction for one full row."""
+        """Return 0, the position of the one class, and a full row's prediction."""
         return 0, [self.predict_one(row)]
 
     def within(self, tolerance: float) -> "Regressor":
-        """Return a smaller regressor whose sums differ by at most `tolerance`.
+        """Return a regressor of fewer trees whose sums differ by at most `tolerance`.
 
-        The trees with the widest ranges of leaf values remain. The sum of the other
-        trees is replaced by the middle of its range, which is added to the bias. With
-        tolerance 0 only trees that give every row the same value are left out.
+        The trees with the widest ranges of leaf values remain. The sum of the others is
+        replaced by a constant, the middle of its range. With tolerance 0, only trees
+        whose leaves all have the same value are replaced.
 
         Parameters
         ----------
@@ -122,8 +122,8 @@ class Regressor(ReadsFrames):
         Raises
         ------
         BadInput
-            If the tolerance is negative or NaN, or terms are linear: linear terms have
-            no bounds.
+            If the tolerance is negative or NaN, or if the terms are linear, as linear
+            terms have no bounds.
         """
         remaining = bound_remaining(*(ends[:, 0] for ends in self.scorer.bounds()))
         used, rest = remaining.enough(tolerance)
@@ -132,9 +132,9 @@ class Regressor(ReadsFrames):
         return self.part(np.sort(remaining.order[:used]), rest)
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> "Regressor":
-        """Return a regressor of the trees at positions `which`, in this order.
+        """Return a regressor of only the trees at positions `which`, in this order.
 
-        `rest` is added to its bias.
+        The constant `rest` is added to every sum.
         """
         return replace(self, scorer=self.scorer.part(which, rest))
 
@@ -145,7 +145,10 @@ class Regressor(ReadsFrames):
 
 
 def load_regressor(scorer: SumOfTerms, stored: Stored) -> Regressor:
-    """Join a loaded scorer and its stored link; BadModel unless they fit together."""
+    """Make a regressor of a scorer and its stored link.
+
+    Raises BadModel if the link is unknown, or if sums could exceed float64.
+    """
     link = int(stored.array("link", np.int64, (1,))[0])
     if not 0 <= link < len(LINKS):
         raise stored.fail(f"unknown link {link}")

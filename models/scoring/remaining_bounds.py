@@ -1,4 +1,4 @@
-"""Bounds on the rest of a row's sum: on the base models that are not yet evaluated.
+"""Bounds on the sum of the base models that are not yet evaluated for a row.
 
 The score of base model t lies in [least[t], most[t]]: between the smallest and the
 largest leaf of a tree, or vertex of a lattice. Early exits by these bounds are exact:
@@ -17,7 +17,7 @@ from .model import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemainingBounds:
-    """Bounds, at each position of an order, on the sum of the base models after it."""
+    """Bounds on the sum of the later base models, for each position in their order."""
 
     # (T,) int64: Order of the base models, widest range of scores first
     order: NDArray[np.int64]
@@ -30,11 +30,11 @@ class RemainingBounds:
         return f"RemainingBounds({len(self.order)} base models)"
 
     def limits(self, threshold: float) -> tuple[Floats, Floats]:
-        """Return the exact limits (lower, upper), (T,) each, for a threshold.
+        """Return the limits (lower, upper), (T,) each, beyond which an exit is exact.
 
-        If the sum after base model `order[r]` is below `lower[r]`, the whole sum ends
-        below the threshold; if it is above `upper[r]`, the whole sum ends above. The
-        last limits are infinite.
+        If a row's sum after base model `order[r]` is below `lower[r]`, the row's sum
+        over all base models is below `threshold`. If it is above `upper[r]`, the sum
+        over all is above. The last limits are infinite.
         """
         if not np.isfinite(threshold):
             raise BadInput(f"threshold is {threshold!r}; it must be finite")
@@ -43,10 +43,9 @@ class RemainingBounds:
         return lower, upper
 
     def enough(self, tolerance: float) -> tuple[int, float]:
-        """Return how many base models a tolerance needs, and a constant for the rest.
+        """Return how many base models to keep, and a constant that replaces the rest.
 
-        The sum of the other base models differs from the constant by at most
-        `tolerance`.
+        The sum of the rest differs from the constant by at most `tolerance`.
         """
         if not tolerance >= 0:
             raise BadInput(f"tolerance is {tolerance!r}; it must be at least 0")
@@ -57,10 +56,10 @@ class RemainingBounds:
 
 
 def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
-    """Order base models by the range of their scores, and bound the rest of the sum.
+    """Order base models, widest range of scores first, and bound the sum of later ones.
 
-    `least` and `most` (T,) are the smallest and largest score of each base model. The
-    widest range comes first. BadInput if a bound is not finite.
+    `least` and `most` (T,) are the smallest and largest score of each base model. If
+    one is not finite, raises BadInput.
     """
     least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
     if least.ndim != 1 or least.shape != most.shape or not len(least):
@@ -86,7 +85,7 @@ def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
 
 
 def sums_after(scores: Floats, order: NDArray[np.int64]) -> Floats:
-    """Return the sum of the scores after each position of an order: (T, ...)."""
+    """Return the sum of `scores[order[r + 1 :]]` for each position r: (T, ...)."""
     sums: Floats = np.zeros_like(scores)
     sums[:-1] = np.cumsum(scores[order][:0:-1], axis=0)[::-1]
     return sums

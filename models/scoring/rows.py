@@ -19,7 +19,7 @@ DENSE = (SINGLE.itemsize,)  # strides of a row without gaps
 
 
 def take_rows(X: Any) -> Rows:
-    """Convert X to rows (N, width) of float32 or float64; BadInput if not a table."""
+    """Convert X to float32 or float64 rows (N, width); raise BadInput if impossible."""
     if type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in FLOATS:
         return X
     made = as_numbers(X, "rows")
@@ -32,10 +32,9 @@ def take_rows(X: Any) -> Rows:
 
 
 def is_dense(row: Any, width: int) -> bool:
-    """Return True if kernels can safely read this row.
+    """Return True if the row is a contiguous float32 array of at least `width` numbers.
 
-    Kernels check nothing. The row must be a contiguous float32 array of at least
-    `width` numbers.
+    Compiled kernels, which check nothing, can safely read such a row.
     """
     return (
         type(row) is np.ndarray
@@ -46,7 +45,7 @@ def is_dense(row: Any, width: int) -> bool:
 
 
 def take_row(row: Any) -> Rows:
-    """Convert one row to float32 or float64 (width,); BadInput if not a single row."""
+    """Convert one row to float32 or float64 (width,); raise BadInput if impossible."""
     if type(row) is np.ndarray and row.ndim == 1 and row.dtype.char in FLOATS:
         return row
     made = as_numbers(row, "a row")
@@ -58,7 +57,10 @@ def take_row(row: Any) -> Rows:
 
 
 def as_numbers(values: Any, what: str) -> NDArray[Any]:
-    """Convert values to float32 or float64; BadInput unless all are real numbers."""
+    """Convert values to float32 or float64; raise BadInput unless all are real numbers.
+
+    `what` names the values in the error's message.
+    """
     array = _array(values, what)
     if array.dtype.kind not in "fiub":
         raise BadInput(
@@ -93,7 +95,7 @@ def _array(values: Any, what: str) -> NDArray[Any]:
 
 
 def _kind(values: Any, array: NDArray[Any]) -> str:
-    """Name the type of the values, or a frame's first column that has no numbers."""
+    """Describe, for an error, the type of values that are not all numbers."""
     kind, frame = type(values).__name__, open_frame(values)
     for j, name in enumerate(frame.names if frame else ()):
         assert frame is not None

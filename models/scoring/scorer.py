@@ -20,7 +20,7 @@ from .stored_arrays import Stored
 
 
 class Scorer(ABC):
-    """The step of a model that computes raw scores, before link function and choice."""
+    """Base class of the part of a model that computes raw scores from full rows."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -28,12 +28,12 @@ class Scorer(ABC):
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """Positions (d,) of the inputs in the full row."""
+        """Positions (d,) of the model's inputs among the columns of a full row."""
         return self.preparation.columns
 
     @property
     def width(self) -> int:
-        """Smallest number of columns of a full row."""
+        """The least number of columns that a full row must have."""
         return self.preparation.width
 
     @property
@@ -46,7 +46,7 @@ class Scorer(ABC):
         """Compute the raw scores (N, R) of full rows X (N, width)."""
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return one row's raw score; None if R > 1 or no kernel can read the row."""
+        """Return a row's raw score; None if R > 1 or no kernel can read the row."""
         return None
 
     def raw_one(self, row: Rows) -> Floats:
@@ -56,23 +56,23 @@ class Scorer(ABC):
 
     @abstractmethod
     def reach(self) -> float:
-        """Return an upper bound on absolute raw scores, for finite float32 rows."""
+        """Return an upper bound on absolute raw scores, for rows of finite float32."""
 
     @abstractmethod
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw random prepared inputs (count, d) for which decisions vary."""
+        """Draw random prepared inputs (count, d), for which decisions differ."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `load` reads."""
+        """Return the arrays from which `load` makes this scorer again."""
 
     @classmethod
     @abstractmethod
     def load(cls, stored: Stored, width: int) -> Self:
-        """Load a scorer from stored arrays; BadModel if they are unsafe for kernels."""
+        """Load a scorer; raise BadModel if kernels cannot safely read its arrays."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make pickles and copies call `load`, which packs arrays for kernels again."""
+        """Pickle or copy only the stored arrays; `load` then packs them for kernels."""
         packed = getattr(self, "packed", self) is not None
         return _remake, (type(self), self.arrays(), self.width, packed)
 
@@ -85,7 +85,7 @@ def _remake(
 
 
 class BaseModels(Protocol):
-    """T base models, whose scores and a bias add up to the raw scores."""
+    """A sum of T base models: their scores and a bias add up to the raw scores."""
 
     __slots__ = ()
 
@@ -95,69 +95,69 @@ class BaseModels(Protocol):
 
     @property
     def light(self) -> bool:
-        """True if adding a base model's score takes less time than comparing a sum."""
+        """True if adding a base model is faster than comparing the sum with a limit."""
 
     def base_scores(self, X: Rows) -> Floats:
-        """Return the contribution (N, T, R) of each base model to the raw scores."""
+        """Return what each base model adds to the raw scores of rows X: (N, T, R)."""
 
     def base_bias(self) -> Floats:
-        """Return the raw scores before the first base model: (R,)."""
+        """Return the raw scores (R,) to which the base models' scores are added."""
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return the least and the largest score, (T, R) each, of the base models.
+        """Return the least and the largest score of each base model: two arrays (T, R).
 
-        BadInput if the scores have no bounds.
+        Raises BadInput if scores have no bounds.
         """
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Return a mask (T, width): True for the columns that each base model reads."""
+        """Return a mask (T, width) of the columns that each base model reads."""
 
     def pack(self, order: NDArray[Any], stops: Stops) -> "PackedTerms | None":
-        """Pack base models in `order` for a kernel that stops by the rule `stops`.
+        """Lay base models out for a kernel; return None if no kernel can evaluate them.
 
-        Return None if there is no kernel for the base models.
+        The kernel adds base models in `order`, and stops by the rule `stops`.
         """
 
 
 class SumOfTerms(Scorer, BaseModels):
-    """A scorer that is a sum of trees, lattices or linear terms."""
+    """Base class of scorers that add up trees, lattices or linear terms."""
 
     __slots__ = ()
 
     @property
     def light(self) -> bool:
-        """True if adding a term takes less time than comparing a sum."""
+        """True if adding a term is faster than comparing the sum with a limit."""
         return False
 
     @abstractmethod
     def margin(self) -> BaseModels:
-        """Return base models with a single raw score, the margin of two classes.
+        """Return base models whose only raw score is the margin of two classes.
 
-        The margin is the only raw score, or the difference of two.
+        The margin is this model's only raw score, or the second minus the first.
         """
 
     def rounds(self) -> tuple[BaseModels, int]:
-        """Return terms with one raw score per class, and the terms per base model.
+        """Return terms with one raw score per class, and how many form a base model.
 
-        A boosting round of several trees is one base model.
+        A boosting round with a tree for each class is one base model of several terms.
         """
         return self, 1
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> Self:
-        """Return the sum of the base models at positions `which`, plus `rest`.
+        """Return a scorer of only the base models at positions `which`, plus `rest`.
 
-        BadInput unless the base models are trees.
+        Raises BadInput unless the base models are trees.
         """
         raise BadInput(f"a {self.kind} model cannot be cut into parts; trees can")
 
     def gives_shares(self) -> bool:
-        """Return True if raw scores are class shares, which add up to 1."""
+        """Return True if a row's raw scores are probabilities, which add up to 1."""
         return False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PackedTerms(NotCopied):
-    """Base models laid out for kernels, in one order and for one stopping rule."""
+    """Base models laid out for kernels, in one order and with one stopping rule."""
 
     table: AddressTable  # Arrays for the kernels
     width: int  # Least number of columns of a row
@@ -182,14 +182,14 @@ class PackedTerms(NotCopied):
             object.__setattr__(self, name, entry(getattr(self, name)))
 
     def takes(self, row: NDArray[Any]) -> bool:
-        """Return True if the kernels, which check nothing, can safely read this row."""
+        """Return True if the kernels, which check nothing, can safely read `row`."""
         return is_dense(row, self.width)
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
         """Evaluate rows X (N, width), which the caller has checked.
 
-        Return the sums (N, R) at which rows stopped, and the stopping rule's codes
-        (N,).
+        Returns the sums (N, R) at which rows stopped, and the rows' codes (N,), which
+        `stopping_rule.py` explains.
         """
         totals, codes = np.empty((len(X), len(self.start))), np.zeros(len(X), np.int64)
         totals[:] = self.start

@@ -1,9 +1,9 @@
-"""Rules that end the evaluation of a row: never, beyond limits, or by a margin.
+"""Rules that stop the evaluation of a row: never, beyond limits, or by a margin.
 
-A kernel is packed with one rule. The rule's method `follow` does the same in NumPy,
-from running sums (N, T, R). Both give each row a total (R,), which is its sum at the
-end of the evaluation, and a code: 4 * (number of base models used) + answer. The code
-of the rule `Never` is 0.
+A kernel applies one rule while it adds base models. The rule's method `follow` does the
+same in NumPy, from the sums (N, T, R) of N rows after each of T base models. Both
+return each row's total (R,), the sum at which the row stopped, and a code: 4 * (number
+of base models added) + answer. The code of the rule `Never` is 0.
 """
 
 from dataclasses import dataclass
@@ -43,13 +43,13 @@ class Never:
         return {}
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
-        """Return the last of the running sums (N, T, R): (N, R), and codes 0 (N,)."""
+        """Return the sums after the last base model, (N, R), and codes of 0, (N,)."""
         return sums[:, -1], np.zeros(len(sums), np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """The rule for two classes: a sum beyond a limit ends the evaluation."""
+    """The rule for two classes: stop as soon as the sum is beyond one of two limits."""
 
     # `lower` and `upper`: (T,) float64: Limits after each base model. A sum below
     # `lower` is answered NEGATIVE, a sum above `upper` POSITIVE.
@@ -63,20 +63,20 @@ class Limits:
 
     @property
     def near(self) -> float:
-        """Distance from the threshold within which a sum nearly ties.
+        """Greatest distance from the threshold at which a sum counts as a near tie.
 
-        A sum that nearly ties is added again in the library's order.
+        Such a sum is computed again in the library's order.
         """
         return NEAR * max(1.0, abs(self.threshold))
 
     def start(self, bias: Floats) -> Floats:
-        """Return the sum (1,) before the first base model: 0."""
+        """Return [0], the sum before the first base model."""
         return np.zeros(1)
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
         """Return the sums (N, 1) at which rows stop, and the rows' codes (N,).
 
-        `sums` (N, T, 1) are the running sums of the rows.
+        `sums` (N, T, 1) are the rows' sums after each of T base models.
         """
         beyond = (sums[:, :, 0] < self.lower) | (sums[:, :, 0] > self.upper)
         at = _first(beyond)
@@ -85,27 +85,27 @@ class Limits:
         return totals, 4 * (at + 1) + np.where(beyond[rows, at], answers, UNDECIDED)
 
     def chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """Return the classes (N,), by the limit that a row passed.
+        """Return the class, 0 or 1, of each row (N,).
 
-        A row that passed no limit gets its class by the sum over all base models.
+        A row gets the class of the limit that its sum passed. If the sum passed none,
+        the threshold decides.
         """
         answers = codes & 3
         above = totals[:, 0] > self.threshold
         return np.where(answers == UNDECIDED, above, answers).astype(np.int64)
 
     def clear(self, totals: Floats) -> NDArray[np.bool_]:
-        """Return a mask (N,): True if a sum (N, 1) is not near the threshold.
+        """Return a mask (N,): True where rounding cannot change a row's class.
 
-        Rounding cannot change the answer of such a sum, in whatever order a library
-        adds.
+        A library may add in another order, and get slightly different totals (N, 1).
         """
         far: NDArray[np.bool_] = np.abs(totals[:, 0] - self.threshold) > self.near
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return the limits "lower" and "upper" of `count` trees.
+        """Return the limits after each of `count` trees, as "lower" and "upper".
 
-        The trees after the last base model have infinite limits.
+        Trees beyond the last base model have infinite limits.
         """
         none = np.full(count - len(self.lower), np.inf)
         return {
@@ -116,7 +116,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Margins:
-    """The rule for K > 2 classes: stop if the largest sum leads by a large margin."""
+    """The rule for K > 2 classes: stop as soon as the largest sum leads by enough."""
 
     margin: Floats  # (T,) float64: Margin that a row must exceed after each base model
     group: int = 1  # Number of consecutive trees that are one base model
@@ -131,7 +131,7 @@ class Margins:
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
         """Return the sums (N, K) at which rows stop, and the rows' codes (N,).
 
-        `sums` (N, T, K) are the running sums of the rows.
+        `sums` (N, T, K) are the rows' sums after each of T base models.
         """
         enough = margins_of(sums) > self.margin
         at, rows = _first(enough), np.arange(len(sums))
@@ -139,24 +139,23 @@ class Margins:
         return sums[rows, at], 4 * (at + 1) + answers
 
     def chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """Return the classes (N,) with the largest sums, the first of equal sums."""
+        """Return each row's class (N,): the position of its first largest total."""
         chosen: Codes = totals.argmax(axis=1)
         return chosen
 
     def clear(self, totals: Floats) -> NDArray[np.bool_]:
-        """Return a mask (N,): True if the largest of the sums (N, K) leads clearly.
+        """Return a mask (N,): True where rounding cannot change a row's class.
 
-        Rounding cannot change the answer of such a row, in whatever order a library
-        adds.
+        A library may add in another order, and get slightly different totals (N, K).
         """
         largest = np.abs(totals).max(axis=1)
         far: NDArray[np.bool_] = margins_of(totals) > NEAR * np.maximum(1.0, largest)
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return the margins after each of `count` trees, under the key "upper".
+        """Return the margin that stops a row after each of `count` trees, as "upper".
 
-        The margin is infinite, except after the last tree of each base model.
+        It is infinite, except after the last tree of each base model.
         """
         out = np.full(count, np.inf)
         out[self.group - 1 : self.group * len(self.margin) : self.group] = self.margin
@@ -167,14 +166,14 @@ Stops = Never | Limits | Margins
 
 
 def _first(enough: NDArray[np.bool_]) -> Codes:
-    """Find each row's first True: positions (N,), the last position if none is True."""
+    """Return the position (N,) of each row's first True, else of its last entry."""
     found = enough.any(axis=1)
     first: Codes = np.where(found, enough.argmax(axis=1), enough.shape[1] - 1)
     return first
 
 
 def margins_of(sums: Floats) -> Floats:
-    """Compute the largest minus the second largest of sums (..., K)."""
+    """Return the largest minus the second largest of K sums, for sums (..., K)."""
     ordered: NDArray[Any] = np.partition(sums, -2, axis=-1)
     margins: Floats = ordered[..., -1] - ordered[..., -2]
     return margins

@@ -1,4 +1,4 @@
-"""Arrays of a model file, read by name; each read checks type and shape."""
+"""Checked access to the arrays of a model file, by name, type and shape."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,14 +12,14 @@ from .model import Floats
 
 
 class Stored:
-    """The arrays of one model file; each read checks type and shape."""
+    """The arrays of one model file. Its methods check an array's type and shape."""
 
     def __init__(self, kind: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.kind = kind
         self.arrays = arrays
 
     def fail(self, reason: str) -> BadModel:
-        """Return a BadModel error with the model's kind and the reason, to raise."""
+        """Return a BadModel error for the caller to raise; `reason` is its message."""
         return BadModel(f"stored {self.kind} model: {reason}")
 
     def array(
@@ -27,8 +27,8 @@ class Stored:
     ) -> NDArray[Any]:
         """Return the array `name`.
 
-        BadModel unless the array has the type `dtype` and the shape `shape`. A None in
-        `shape` allows any length.
+        Raises BadModel if its type is not `dtype`, or its shape is not `shape`. A None
+        in `shape` allows any length.
         """
         if name not in self.arrays:
             raise self.fail(f"array {name!r} is missing")
@@ -46,10 +46,10 @@ class Stored:
             raise self.fail(
                 f"array {name!r} has shape {array.shape}, it must be ({text})"
             )
-        return np.ascontiguousarray(array)
+        return np.ascontiguousarray(array)  # which kernels rely on
 
     def finite(self, name: str, shape: tuple[int | None, ...]) -> Floats:
-        """Return a float64 array; BadModel if it has NaN or infinity."""
+        """Return the float64 array `name`; raise BadModel if it has NaN or infinity."""
         array: Floats = self.array(name, np.float64, shape)
         if not np.isfinite(array).all():
             raise self.fail(f"array {name!r} holds NaN or infinity")
@@ -58,7 +58,7 @@ class Stored:
     def columns(self, width: int) -> NDArray[np.int32]:
         """Return the positions (d,) of a model's inputs in the full row.
 
-        BadModel unless all positions are below `width`.
+        Raises BadModel unless all positions are from 0 to `width` - 1.
         """
         columns: NDArray[np.int32] = self.array("columns", np.int32, (None,))
         if columns.size and not (columns.min() >= 0 and columns.max() < width):
@@ -68,7 +68,7 @@ class Stored:
     def classes(self) -> NDArray[Any]:
         """Return the class labels (K,).
 
-        BadModel if there are none, or they are not strictly ascending.
+        Raises BadModel if there are none, or if they are not strictly ascending.
         """
         if "classes" not in self.arrays:
             raise self.fail("array 'classes' is missing")

@@ -1,4 +1,4 @@
-"""Choose how trees are packed; `trees/__init__.py` describes the layouts."""
+"""Choose the layout of trees for kernels; `trees/__init__.py` describes the layouts."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,12 +21,13 @@ NEVER = Never()
 def pack(
     trees: TreeArrays, order: NDArray[Any] | None = None, stops: Stops = NEVER
 ) -> PackedTrees | None:
-    """Pack trees for rows of float32; return None if no packed layout can hold them.
+    """Lay trees out for kernels that read float32 rows; return None if impossible.
 
-    Trees with category splits, with more than `one_row.MOST_NODES` nodes in a tree, or
-    with more than `one_row.MOST_SLOTS` inputs cannot be packed. Vector kernels are
-    chosen if the processor has the instructions and passes the self-test. If `stops`
-    never ends a sum early, the result also has a layout for many rows.
+    The kernels add trees in `order` (by default, as they are) and stop by `stops`. It
+    is impossible with category splits, more than `one_row.MOST_NODES` nodes in a tree,
+    or more than `one_row.MOST_SLOTS` inputs. Vector kernels are used if the processor
+    has the instructions and passes the self-test. If `stops` never ends a sum early,
+    the result may also have a layout for many rows.
     """
     if not COMPILED or (trees.nodes["category"] >= 0).any():
         return None
@@ -40,6 +41,7 @@ def pack(
     if not self_test.TRUST.held:
         return packed
     vector = pack_one_row_vectors(trees, slots, order, depths, stops) or packed
+    # Vectors can serve many rows even if they cannot serve one row.
     if packed.batch is not None:
         vector = replace(vector, batch=replace(packed.batch, vector=True))
     if vector is packed:

@@ -1,4 +1,4 @@
-"""Trees behind a scaler or an imputer, rewritten as trees that read full rows."""
+"""Merge a scaler or an imputer into the trees behind it, which then read full rows."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,12 @@ from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
 def nodes_of_full_rows(
     trees: TreeArrays, preparation: Preparation, single: bool
 ) -> NDArray[np.void] | None:
-    """Rewrite nodes so that raw float32 rows take the paths of their prepared rows.
+    """Return nodes by which a full float32 row reaches the leaves of its prepared row.
 
-    A new threshold is the largest value of its column that the preparation maps to at
-    most the old threshold; `single` rounds prepared values to float32 first. Returns
-    None if a row's path does not depend on each value alone: behind norms and negative
-    scales, with category splits, or if 0 counts as missing.
+    A new threshold is the largest value that the preparation maps to at most the old
+    threshold. If `single`, prepared values are rounded to float32 first. Returns None
+    if there are no such nodes: with norms, negative scales or category splits, or where
+    0 counts as missing.
     """
     nodes, at = trees.nodes.copy(), np.flatnonzero(trees.inner)
     column, flags = nodes["column"][at], nodes["flags"][at]

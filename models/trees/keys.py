@@ -1,4 +1,4 @@
-"""Keys: integers in the order of float32 values, which packed trees compare.
+"""Keys: integers that sort as float32 values do, which packed trees compare instead.
 
 The key of a threshold is the key of the largest float32 value that goes left. So one
 comparison of integers decides whether a row goes left or right. A missing value gets a
@@ -23,9 +23,10 @@ INFINITE = 0x7F800000  # bits of infinity; the bits of NaN are larger, without t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """The inputs of trees.
+    """The slots of trees: a slot is a column with one way of treating missing values.
 
-    A column has a slot for each way that its nodes treat missing values.
+    If nodes treat the missing values of a column in different ways, the column has
+    several slots.
     """
 
     columns: NDArray[np.int32]  # (S,) int32: Column of the row that a slot reads
@@ -49,7 +50,7 @@ class Slots:
 
 
 def find_slots(trees: TreeArrays) -> Slots:
-    """Return the slots of trees that have no category splits."""
+    """Find the slot and the key of each node, for trees without category splits."""
     nodes, inner = trees.nodes, trees.inner
     column, flags = nodes["column"][inner].astype(np.int64), nodes["flags"][inner]
     keys = keys_of(nodes["threshold"][inner])
@@ -76,9 +77,10 @@ def find_slots(trees: TreeArrays) -> Slots:
 def _missing_keys(
     column: NDArray[np.int64], keys: NDArray[np.int32], right: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Find each node's key of missing values.
+    """Return, for each node, the key that a missing value gets.
 
-    All nodes of a column get the same key if one key suits them all.
+    `right` says which nodes send missing values right. If one key suits all nodes of a
+    column, they get the same key.
     """
     highest = np.full(column.max(initial=-1) + 1, LOWEST)
     lowest = np.full(len(highest), HIGHEST)
@@ -91,11 +93,10 @@ def _missing_keys(
 def find_cuts(
     slots: Slots,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """Find the distinct threshold keys of each slot, in ascending order.
+    """Return each slot's distinct threshold keys, ascending, as (starts, keys, ranks).
 
-    Returns the position of each slot's first key (S + 1,), the keys of all slots (C,),
-    and the rank of each node's key among the keys of its slot (M,), which is 0 for
-    leaves.
+    Slot s has `keys[starts[s] : starts[s + 1]]`; the shapes are (S + 1,) and (C,). The
+    rank of a node (M,) is the position of its key in its slot, or 0 for a leaf.
     """
     inner = slots.inner
     own = slots.of[inner]
@@ -111,7 +112,7 @@ def find_cuts(
 def keys_of(thresholds: Floats) -> NDArray[np.int32]:
     """Return the keys of thresholds.
 
-    A threshold has the key of the largest float32 value that does not exceed it.
+    The key of a threshold is that of the largest float32 value not above it.
     """
     with np.errstate(over="ignore"):
         near = thresholds.astype(np.float32)

@@ -1,9 +1,9 @@
-"""Trees packed for many rows at once.
+"""Lay trees out for the evaluation of many rows at once.
 
-The kernel keeps an array of answers for each node of a tree. The array holds, for each
-row of a block, the number of the leaf in which the row would end below the node. The
-answers of leaf k are k, for every row and every tree, so all trees share them; the
-answers of tests come after the answers of leaves. An example, of a tree with 3 leaves:
+The kernel has an array for each node of a tree, the node's answers: for each row of a
+block, the number of the leaf that the row would reach from this node. The answers of
+leaf k are k, for every row and every tree, so all trees share them. The answers of
+inner nodes, or tests, come after the answers of leaves. An example of 3 leaves:
 
     node         answers at    test: code, limit, answers of left and right child
     x0 > 1.5     3             0, 0, 0, 4
@@ -55,7 +55,7 @@ FEWEST_BESIDE_VECTORS = 96
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BatchTrees(NotCopied):
-    """Trees packed for the evaluation of many float32 rows at once."""
+    """Trees laid out for the evaluation of many float32 rows at once."""
 
     forest: Forest  # Arrays of the trees, for the kernels
     # `leaves` and `tests`: largest number of leaves, and of tests, in one tree
@@ -66,7 +66,7 @@ class BatchTrees(NotCopied):
     vector: bool = False  # True if the kernels use AVX-512
 
     def work_arrays(self) -> WorkArrays:
-        """Allocate the scratch memory of one call; its size does not depend on X."""
+        """Allocate the memory that one call of the kernel needs for blocks of rows."""
         answers = aligned_empty((self.leaves + self.tests, BLOCK), np.uint8)
         answers[: self.leaves] = np.arange(self.leaves, dtype=np.uint8)[:, None]
         return WorkArrays(
@@ -77,9 +77,9 @@ class BatchTrees(NotCopied):
         )
 
     def follow(self, X: NDArray[np.float32], start: Floats) -> tuple[Floats, Codes]:
-        """Return (totals, codes): sums (N, R) and zeros (N,), for checked rows X.
+        """Return the sums (N, R) over all trees for rows X, and codes of 0, (N,).
 
-        The sums begin with `start` (R,).
+        The caller has checked X. The sums begin with `start` (R,).
         """
         totals = np.empty((len(X), self.outputs))
         totals[:] = start
@@ -90,9 +90,9 @@ class BatchTrees(NotCopied):
 def pack_many_rows(
     trees: TreeArrays, slots: Slots, order: NDArray[Any]
 ) -> BatchTrees | None:
-    """Pack trees in the given order for many rows at once.
+    """Lay trees out, in `order`, for the evaluation of many rows at once.
 
-    Return None if row-by-row walks through the trees are faster.
+    Returns None if the trees are so large that one row at a time is faster.
     """
     inner, tree_of, terms = slots.inner, trees.tree_of, trees.leaves.shape[1]
     tests, leaves = (
@@ -132,7 +132,7 @@ def pack_many_rows(
 def _values(
     trees: TreeArrays, heads: NDArray[np.int64], rank: NDArray[np.int64]
 ) -> Floats:
-    """Lay out leaf values.
+    """Return the leaf values of all trees, in the order in which kernels read them.
 
     Zeros follow, because kernels read past the leaves of a small tree.
     """

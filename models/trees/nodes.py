@@ -1,4 +1,4 @@
-"""Trees as arrays of nodes: lay trees out, check them, draw rows at their thresholds.
+"""Trees as arrays of nodes: make and check them, and draw rows to test them with.
 
 The nodes of a tree are stored breadth first, tree after tree. The two children of a
 node are neighbours and come after the node, so a walk only moves forward.
@@ -34,10 +34,7 @@ ZERO_LIMIT = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """One binary tree.
-
-    Nodes have the numbers that the tree's library gave them; node 0 is the root.
-    """
+    """One binary tree, with nodes numbered by its library; node 0 is the root."""
 
     column: NDArray[Any]  # (n,) int: Input that a node tests; negative in a leaf
     threshold: NDArray[Any]  # (n,) float64: Largest value of a row that goes left
@@ -85,14 +82,14 @@ class TreeArrays:
 
     @property
     def tree_of(self) -> NDArray[np.int64]:
-        """The number of the tree that each node belongs to, shape (M,)."""
+        """The tree of each node, from 0 to T - 1: shape (M,)."""
         return np.repeat(np.arange(self.size), np.diff(self.roots))
 
 
 def lay_out(tree: Tree, sets: list[Sequence[int]]) -> tuple[NDArray[np.void], Floats]:
-    """Return one tree's nodes, breadth first, and its leaf values.
+    """Return a tree's nodes, breadth first, and the values of its leaves.
 
-    The tree's category sets are appended to `sets`.
+    The tree's category sets are appended to `sets`. A cycle raises BadModel.
     """
     order = _breadth_first(tree)
     laid = np.zeros(len(order), NODE)
@@ -132,9 +129,9 @@ def _breadth_first(tree: Tree) -> NDArray[np.int64]:
 def pack_sets(
     sets: Sequence[Sequence[int]],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Pack B category sets as bits.
+    """Store B category sets as bits.
 
-    Return offsets (B + 1,) and words (W,) of 32 bits: the words of set b are
+    Returns offsets (B + 1,) and words (W,) of 32 bits: the words of set b are
     `words[offsets[b] : offsets[b + 1]]`.
     """
     words = []
@@ -201,9 +198,10 @@ def _check_nodes(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None
 def draw_at_thresholds(
     trees: TreeArrays, rng: np.random.Generator, shape: tuple[int, int]
 ) -> Floats:
-    """Draw rows to test trees with.
+    """Draw random rows of a given shape, to test trees with.
 
-    Half of the values are at thresholds, half around and between thresholds.
+    In a column that trees read, half of the values are thresholds, and half lie around
+    and between thresholds.
     """
     nodes = trees.nodes
     inner = nodes["column"] >= 0
@@ -229,7 +227,7 @@ def draw_at_thresholds(
 
 
 def inner_by_level(trees: TreeArrays) -> Iterator[NDArray[np.int64]]:
-    """Yield the inner nodes of all trees, level by level from the roots on."""
+    """Yield the positions of all trees' inner nodes, one level after another."""
     inner, child = trees.inner, trees.nodes["child"].astype(np.int64)
     split = trees.roots[:-1][inner[trees.roots[:-1]]]
     while split.size:

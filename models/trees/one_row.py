@@ -1,4 +1,4 @@
-"""Trees packed for one row at a time, on any processor: 64 bits for each node."""
+"""Lay trees out for one row at a time, on any processor: 64 bits for each node."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -33,17 +33,17 @@ MOST_NODES = 65536
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PackedTrees(PackedTerms):
-    """Trees packed for float32 rows and for one rule that says when a sum may stop."""
+    """Trees laid out for kernels that read float32 rows, with one stopping rule."""
 
     vector: bool  # True if the kernels of single rows use AVX-512
     # The same trees packed for many rows at once; None if that layout would be slower
     batch: BatchTrees | None = None
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
-        """Return (totals, codes): sums (N, R) and codes (N,), for checked rows X.
+        """Evaluate float32 rows X (N, width), which the caller has checked.
 
-        The stopping rule decides when a row's sum stops. The code of a row has the
-        number of base models added and the answer.
+        Returns the sums (N, R) at which rows stopped, and the rows' codes (N,), which
+        `scoring/stopping_rule.py` explains.
         """
         fewest = FEWEST_BESIDE_VECTORS if self.vector else FEWEST_ROWS
         if self.batch is None or len(X) < fewest:
@@ -60,10 +60,7 @@ KERNELS = {
 
 
 def kernels_for(stops: Stops, outputs: int) -> str:
-    """Return the key in `KERNELS` of the kernels to use.
-
-    The kernels depend on the stopping rule and on the number of raw scores.
-    """
+    """Return the key in `KERNELS` for a stopping rule and a number of raw scores."""
     if stops.rule != "never":
         return stops.rule
     return "margin" if outputs == 1 else "scores"
@@ -76,9 +73,9 @@ def pack_one_row(
     depths: NDArray[np.int32],
     stops: Stops,
 ) -> PackedTrees | None:
-    """Pack trees in the given order.
+    """Lay trees out for kernels that add them in `order` and stop by `stops`.
 
-    Return None if a tree has more than `MOST_NODES` nodes, or there are more than
+    Returns None if a tree has more than `MOST_NODES` nodes, or if there are more than
     `MOST_SLOTS` slots.
     """
     nodes, inner, sizes = trees.nodes, slots.inner, np.diff(trees.roots)
@@ -135,8 +132,8 @@ def find_floors(
 ) -> dict[str, Floats]:
     """Return a floor and a ceiling for each group of `abreast` consecutive trees.
 
-    If a sum is between floor and ceiling before the group is added, the sum stays
-    between the limits of all trees of the group, whatever leaves the row reaches.
+    If the sum is between them before the group's trees are added, it passes no limit
+    within the group, whatever leaves the row reaches.
     """
     leaf = ~trees.inner
     tree = trees.tree_of[leaf]
@@ -163,7 +160,7 @@ HIGHEST_LEAF = (2**31 - 1) << 32
 
 
 def find_tree_depths(trees: TreeArrays) -> NDArray[np.int32]:
-    """Return the steps from the root to the deepest leaf of each tree: (T,)."""
+    """Return each tree's depth (T,): the steps from the root to the deepest leaf."""
     depths, tree_of = np.zeros(trees.size, np.int32), trees.tree_of
     for level, split in enumerate(inner_by_level(trees)):
         depths[tree_of[split]] = level + 1

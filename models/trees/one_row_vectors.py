@@ -1,9 +1,9 @@
-"""Trees packed for one row at a time with AVX-512: 64 trees in the lanes of a vector.
+"""Lay trees out for one row at a time with AVX-512: 64 trees in the lanes of a vector.
 
-Trees come in groups of 64. Each tree is embedded in the complete binary tree that has
-the depth of the deepest tree of its group: a leaf higher up is repeated in all leaves
-below it, and the tests below it do not matter. Nodes have the indices of a heap: the
-root is 1, the children of h are 2 h and 2 h + 1. An example of depth 2:
+Trees come in groups of 64. Each tree is embedded in a complete binary tree with the
+depth of the deepest tree of its group. A leaf higher up is repeated in all leaves below
+its place, and the tests below its place do not matter. Nodes have the indices of a
+heap: the root is 1, the children of h are 2 h and 2 h + 1. An example of depth 2:
 
     heap index   node        test: slot, limit   leaves below: place, value
     1            x0 > 1.5    0, 0
@@ -13,7 +13,7 @@ root is 1, the children of h are 2 h and 2 h + 1. An example of depth 2:
     7            leaf                            3: 30
 
 Slot 0 has one threshold, 1.5; slot 1 has 0.5. The limit of a test is the position of
-its threshold among those of the slot. The code of a row for a slot is the number of
+its threshold among the slot's thresholds. The code of a row in a slot is the number of
 thresholds below its value, so the row (2.0, 0.1) has the codes 1 and 0. A row goes
 right if its code exceeds the limit: right at node 1, since 1 > 0, then left at node 3.
 So it reaches heap index 6, which is place 6 - 4 = 2 of the last level: 20.
@@ -65,9 +65,9 @@ def pack_one_row_vectors(
     depths: NDArray[np.int32],
     stops: Stops,
 ) -> PackedTrees | None:
-    """Pack trees in the given order for AVX-512.
+    """Lay trees out for AVX-512 kernels that add them in `order` and stop by `stops`.
 
-    Return None if vectors cannot evaluate the trees, or are slower.
+    Returns None if such kernels cannot evaluate the trees, or would be slower.
     """
     if not VECTORS or depths.max() > MOST_DEPTH:
         return None
@@ -124,8 +124,7 @@ def _cut_slots(
     """Divide each slot into parts of at most 255 thresholds.
 
     Returns the slot of each part (L,), the keys of each part (L, MOST_CUTS), the part
-    that each inner node's threshold is in (M,), and the threshold's position in that
-    part (M,).
+    that has each node's threshold (M,), and the threshold's position in it (M,).
     """
     most = MOST_CUTS - 1
     starts, keys, places = find_cuts(slots)
@@ -149,7 +148,7 @@ def _embed(
 ) -> dict[str, NDArray[Any]]:
     """Embed each tree in a complete tree of its group's depth.
 
-    Return the tests, the leaf values, and the position of each group's first entry.
+    Returns the arrays of tests and of leaf values, and where each group begins in them.
     """
     tests, values = ((1 << deepest) - 1) * 2 * LANES, LANES << deepest
     first_tests, first_values = sums_before(tests), sums_before(values)
@@ -180,7 +179,7 @@ def _embed(
 
 
 def _heap_indices(trees: TreeArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each node's heap index in its tree, and its level, 0 for roots."""
+    """Return each node's index in its tree as a heap, and its level, 0 for the root."""
     child = trees.nodes["child"].astype(np.int64)
     index, level = np.zeros((2, len(child)), np.int64)
     index[trees.roots[:-1]] = 1

@@ -1,4 +1,4 @@
-"""The self-test of vector kernels, which runs each time that trees are packed."""
+"""The self-test of vector kernels against portable kernels, when trees are packed."""
 
 import logging
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ Kind = Literal["vector", "portable"]
 
 @dataclass(slots=True)
 class Trust:
-    """Says whether this process uses vector kernels: until a self-test fails."""
+    """Whether this process uses vector kernels: it does until a self-test fails."""
 
     held: bool = VECTORS
 
     @property
     def kernels(self) -> Kind:
-        """The kernels that evaluate single rows: "vector" or "portable"."""
+        """Which kernels evaluate single rows: "vector" or "portable" ones."""
         return "vector" if self.held else "portable"
 
     def lose(self) -> None:
@@ -64,6 +64,7 @@ def agree(
     the packing is wrong, not the processor.
     """
     X = edge_rows(slots, slots.width)
+    # `portable.follow` might use the layout for many rows instead.
     expected = _bytes(PackedTerms.follow(portable, X))
     found = [_bytes(PackedTerms.follow(vector, X))]
     if vector.batch is not None:
@@ -87,7 +88,7 @@ def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
 def walk_nodes(
     trees: TreeArrays, order: NDArray[np.int64], stops: Stops, X: NDArray[np.float32]
 ) -> tuple[Floats, Codes]:
-    """Evaluate rows X (N, width) node by node. Return totals (N, R) and codes (N,)."""
+    """Evaluate rows X (N, width) node by node; return totals (N, R) and codes (N,)."""
     found = np.empty((len(X), trees.size), np.int32)
     sets = trees.set_starts, trees.set_bits
     find_leaves(X, trees.nodes, trees.roots, *sets, found)
@@ -101,7 +102,7 @@ def walk_nodes(
 
 
 def edge_rows(slots: Slots, width: int) -> NDArray[np.float32]:
-    """Draw rows (ROWS, width) with values at and near thresholds, NaN or extreme."""
+    """Draw rows (ROWS, width) of values at or next to thresholds, NaN, and extremes."""
     draw = np.random.default_rng(0)
     X = np.zeros((ROWS, width), np.float32)
     inner = slots.inner

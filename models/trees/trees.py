@@ -1,4 +1,4 @@
-"""Ensembles of trees as flat arrays, which are stored, loaded and evaluated."""
+"""Ensembles of trees as flat arrays: made, stored, loaded and evaluated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -66,9 +66,9 @@ class Trees(TreeArrays, SumOfTerms):
         return len(self.preparation.operations) > 0
 
     def rows(self, X: Rows) -> Rows:
-        """Return the rows that the trees read.
+        """Turn full rows X (N, width) into the rows that the trees read.
 
-        They are prepared, rounded to float32 if `single`, and contiguous in memory.
+        Rows are prepared, rounded to float32 if `single`, and made contiguous.
         """
         self.preparation.check(X)
         if self.prepared:
@@ -91,10 +91,7 @@ class Trees(TreeArrays, SumOfTerms):
         return out
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return a row's raw score.
-
-        Return None if R > 1, or if no kernel can read the row.
-        """
+        """Return a row's raw score; None if R > 1 or no kernel can read the row."""
         packed = self.packed
         if packed is None or packed.enter is None or not is_dense(row, packed.width):
             return None
@@ -102,17 +99,16 @@ class Trees(TreeArrays, SumOfTerms):
         return margin
 
     def with_packed(self) -> "Trees":
-        """Return the same trees, also packed for fast sums of all trees if possible."""
+        """Return the trees with a layout for fast sums of all trees, if possible."""
         packed = pack(self)
         if packed is not None and self.prepared:
             packed = replace(packed, enter=None)  # `enter` needs prepared rows
         return replace(self, packed=packed)
 
     def margin(self) -> "Trees":
-        """Return trees with a single raw score, for early exits.
+        """Return trees with a single raw score, the margin, and the divisor 1.
 
-        Two raw scores become their difference, second minus first. The divisor is
-        applied to the leaf values.
+        Of two raw scores, the margin is the second minus the first.
         """
         values = self.leaves
         if self.leaves.shape[1] == 2:
@@ -132,7 +128,7 @@ class Trees(TreeArrays, SumOfTerms):
     def rounds(self) -> "tuple[Trees, int]":
         """Return trees whose divisor is 1, and the number of trees in a base model.
 
-        A base model has one tree for each class, or a single tree.
+        A base model is a round of one tree for each class, or else a single tree.
         """
         trees = self
         if self.divisor != 1.0:
@@ -142,10 +138,10 @@ class Trees(TreeArrays, SumOfTerms):
         return trees, self.outputs if np.array_equal(self.targets, classes) else 1
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTrees | None:
-        """Pack trees in `order` for the stopping rule `stops`.
+        """Lay trees out for kernels that add them in `order` and stop by `stops`.
 
-        Return None if rounding errors could change a decision, or the trees cannot be
-        packed.
+        Returns None if rounding errors could change a decision, or if no kernel can
+        evaluate the trees.
         """
         leaf = ~self.inner
         values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
@@ -165,9 +161,9 @@ class Trees(TreeArrays, SumOfTerms):
         return pack(trees, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return each tree's smallest and largest leaf value: two arrays (T, R).
+        """Return each tree's least and largest score: two arrays (T, R).
 
-        Both are 0 for raw scores to which the tree adds nothing.
+        They are 0 for raw scores to which the tree adds nothing.
         """
         # Nodes are stored tree by tree, and so are leaves.
         leaf = ~self.inner
@@ -180,7 +176,7 @@ class Trees(TreeArrays, SumOfTerms):
         return least, most
 
     def gives_shares(self) -> bool:
-        """Return True if raw scores are class probabilities, as in random forests."""
+        """Return True if a row's raw scores are probabilities, as in random forests."""
         leaves, rounding = self.leaves, 4 * self.outputs * EPSILON
         return bool(
             leaves.shape[1] == self.outputs > 1
@@ -191,7 +187,7 @@ class Trees(TreeArrays, SumOfTerms):
         )
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Return a mask (T, width): True for the columns that each tree reads."""
+        """Return a mask (T, width) of the columns that each tree reads."""
         used = np.zeros((self.size, width), np.bool_)
         inner, read = self.inner, self.nodes["column"][self.inner]
         # With a preparation, a node's column is the position of an input, not of a
@@ -200,7 +196,7 @@ class Trees(TreeArrays, SumOfTerms):
         return used
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> "Trees":
-        """Return the trees at positions `which`, in that order.
+        """Return only the trees at positions `which`, in that order.
 
         The constant `rest` is added to the raw scores.
         """
@@ -227,7 +223,7 @@ class Trees(TreeArrays, SumOfTerms):
         return kept.with_packed()
 
     def _signs(self) -> Floats:
-        """Return each leaf's sign (L, 1) in the difference of two raw scores.
+        """Return the sign (L, 1) of each leaf in the margin, second minus first score.
 
         A leaf has the sign -1 if its tree adds to the first score, else 1.
         """
@@ -237,7 +233,7 @@ class Trees(TreeArrays, SumOfTerms):
         return signs
 
     def base_scores(self, X: Rows) -> Floats:
-        """Return the amounts that each tree adds to the raw scores: (N, T, R)."""
+        """Return what each tree adds to the raw scores of rows X: (N, T, R)."""
         found = np.empty((len(X), len(self.targets)), np.int32)
         sets = self.set_starts, self.set_bits
         find_leaves(self.rows(X), self.nodes, self.roots, *sets, found)
@@ -250,7 +246,7 @@ class Trees(TreeArrays, SumOfTerms):
         return out
 
     def base_bias(self) -> Floats:
-        """Return the raw scores (R,) to which trees are added."""
+        """Return the raw scores (R,) to which the trees' scores are added."""
         return self.bias / self.divisor
 
     def reach(self) -> float:
@@ -259,7 +255,7 @@ class Trees(TreeArrays, SumOfTerms):
         return float(most / self.divisor)
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) at thresholds and between thresholds."""
+        """Draw random prepared inputs (count, d), at thresholds and between them."""
         least = max(len(self.columns), int(self.nodes["column"].max()) + 1)
         drawn = draw_at_thresholds(self, rng, (count, least))
         if self.prepared:
@@ -269,7 +265,7 @@ class Trees(TreeArrays, SumOfTerms):
         return rows[:, self.columns]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `load` reads.
+        """Return the arrays from which `load` makes these trees again.
 
         The nodes are stored as bytes, (M, itemsize).
         """
@@ -293,10 +289,7 @@ class Trees(TreeArrays, SumOfTerms):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Trees":
-        """Load trees from stored arrays.
-
-        Raise BadModel unless every walk over any row ends at a leaf.
-        """
+        """Load trees; raise BadModel unless every row's walk would end at a leaf."""
         preparation = load_preparation(stored, width)
         bias = stored.finite("bias", (None,))
         divisor, single = stored.finite("sum", (2,)).tolist()
@@ -343,9 +336,9 @@ def join(
     divisor: float = 1.0,
     single: bool,
 ) -> Trees:
-    """Join trees to one ensemble, in the given order.
+    """Join trees to an ensemble, in the given order.
 
-    Tree t adds its leaf values to the raw scores from number `targets[t]` on.
+    The values of tree t are added to the raw scores from number `targets[t]` on.
     """
     if not trees:
         raise BadModel("an ensemble without trees")

@@ -1,1 +1,1 @@
-"""Compiled sums over a row's inputs: complete sums, and sums that may stop early."""
+"""Compiled sums of linear terms: complete sums, and sums that may stop early."""

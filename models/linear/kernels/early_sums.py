@@ -1,6 +1,6 @@
 """Compiled evaluation of one row by linear terms; sums may stop early.
 
-At the end of each block of terms the kernel adds the table's constants, and compares
+At the end of each block of terms the kernel adds the block's constants, and compares
 sums with limits. A complete sum in this order rounds differently from a sum in the
 inputs' own order. If the complete sum is not finite, or nearer to a tie than the
 rounding errors of both sums, the kernel writes NaN, and the row stays undecided.
@@ -49,9 +49,10 @@ TABLE = np.dtype(
 
 @njit(inline="always")
 def reserve(table: Any) -> int:
-    """Reserve memory for a row's computation, and return its address.
+    """Reserve memory for the computation of one row, and return its address.
 
-    The memory holds values, their largest magnitudes, and R sums; all begin at 0.
+    It has room for sixteen values, their largest magnitudes so far, and R vectors of
+    sixteen sums; all begin at 0.
     """
     vectors = 2 + table.outputs
     made = carray(on_stack(vectors * VECTOR // 4), (vectors * VECTOR // 4,), np.int32)
@@ -62,7 +63,11 @@ def reserve(table: Any) -> int:
 
 @njit(void(uint64, uint64, int64, int64, uint64), **OPTIONS)
 def add_groups(row: int, address: int, first: int, end: int, work: int) -> None:
-    """Add the terms of groups `first` to `end` - 1 to the sums of a row."""
+    """Add the terms of groups `first` to `end` - 1 to the sums of one row.
+
+    `row`, `address` and `work` are addresses: of the row, of the record of type TABLE,
+    and of the memory from `reserve`.
+    """
     table = table_at(address, TABLE)
     R, vector = uint64(table.outputs), uint64(VECTOR)
     peaks, sums = work + vector, work + uint64(2) * vector
@@ -81,7 +86,7 @@ def add_groups(row: int, address: int, first: int, end: int, work: int) -> None:
 def rounding_of(address: int, work: int) -> float:
     """Return a bound on how much a row's sum changes with the order of its terms.
 
-    The bound holds for the inputs read so far.
+    The bound is valid for the inputs read so far.
     """
     table = table_at(address, TABLE)
     bits = carray(on_stack(2), (1,), np.int32)
@@ -92,7 +97,7 @@ def rounding_of(address: int, work: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
-    """Add terms to the sum `out[0]` until the sum passes a limit.
+    """Add a row's terms to the sum `out[0]` until the sum passes a limit.
 
     Returns 4 * (number of terms added) + the answer: 0, 1, or `UNDECIDED` if no limit
     was passed.
@@ -122,10 +127,9 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **ONE_ROW)
 def decide(row: NDArray[np.float32], address: int) -> int:
-    """Return the answer for one row, 0, 1 or `UNDECIDED`.
+    """Return the class of one row: 0, 1 or, near a tie, `UNDECIDED`.
 
-    Without an early exit, the whole sum is compared with the threshold; it is
-    `UNDECIDED` near a tie.
+    If the sum passes no limit, the complete sum is compared with the threshold.
     """
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
@@ -134,7 +138,7 @@ def decide(row: NDArray[np.float32], address: int) -> int:
 def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
     """Return (code, sum) of one row.
 
-    The code is 4 * (number of terms added) + the answer of `decide`.
+    The code is 4 * (number of terms added) + the class that `decide` returns.
     """
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
@@ -142,10 +146,10 @@ def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
 def early_by_margin(row: NDArray[np.float32], address: int, totals: Floats) -> int:
-    """Write the sums of terms to `totals` (R,) until the best class leads by enough.
+    """Add a row's terms to `totals` (R,) until the best class has a wide enough lead.
 
-    Returns 4 * (number of terms added) + `BEST`, or + `UNDECIDED` if no class ever led
-    by enough.
+    Returns 4 * (number of terms added) + `BEST`, or + `UNDECIDED` if no lead was wide
+    enough.
     """
     table = table_at(address, TABLE)
     B, R, work, at = (

@@ -1,4 +1,7 @@
-"""Compiled complete sums over the inputs Z (N, d). Arguments are not checked."""
+"""Compiled raw scores of linear models and Gaussian naive Bayes, without early exits.
+
+Inputs Z are (N, d). Arguments are not checked.
+"""
 
 import math
 
@@ -14,7 +17,7 @@ from ...scoring.model import Floats, Rows
 
 @njit(float64(FLOATS, FLOATS_2D), **OPTIONS)
 def dot(z: Floats, weights: Floats) -> float:
-    """Return the sum of z[j] * weights[j, 0].
+    """Return the sum of z[j] * weights[j, 0] over all j.
 
     Four partial sums are interleaved to hide latency.
     """
@@ -32,9 +35,9 @@ def dot(z: Floats, weights: Floats) -> float:
 
 @njit(inline="always")
 def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
-    """Write the R weighted sums of one row to `out` (R,).
+    """Write the R raw scores of one row's inputs z (d,) to `out` (R,).
 
-    Return True if all are finite.
+    Returns True if all are finite.
     """
     outputs = weights.shape[1]
     finite = True
@@ -43,7 +46,7 @@ def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool
         return math.isfinite(out[0])
     for r in range(outputs):
         out[r] = 0.0
-    for j in range(z.shape[0]):
+    for j in range(z.shape[0]):  # outside, to read weights in the order of memory
         for r in range(outputs):
             out[r] += z[j] * weights[j, r]
     for r in range(outputs):
@@ -54,10 +57,7 @@ def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool
 
 @njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
 def linear(Z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
-    """Write Z @ weights + intercepts to `out` (N, R).
-
-    Return True if all results are finite.
-    """
+    """Write Z @ weights + intercepts to `out` (N, R); return True if all are finite."""
     finite = True
     for i in range(Z.shape[0]):
         finite &= add_row(Z[i], weights, intercepts, out[i])
@@ -76,7 +76,10 @@ def linear_one(
     intercepts: Floats,
     out: Floats,
 ) -> bool:
-    """Prepare one full row, write its sums (R,); return True if they are finite."""
+    """Prepare one full row, and write its raw scores to `out` (R,).
+
+    Returns True if all are finite.
+    """
     z = np.empty(columns.shape[0])
     prepare_row(row, columns, operations, table, z)
     return bool(add_row(z, weights, intercepts, out))
@@ -86,10 +89,7 @@ def linear_one(
 def gaussian(
     Z: Floats, means: Floats, variances: Floats, constants: Floats, out: Floats
 ) -> bool:
-    """Write the joint log-likelihoods (N, K) to `out`.
-
-    Return True if all are finite.
-    """
+    """Write joint log-likelihoods (N, K) to `out`; return True if all are finite."""
     finite = True
     for i in range(Z.shape[0]):
         for k in range(means.shape[0]):

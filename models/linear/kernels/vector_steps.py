@@ -20,9 +20,9 @@ _WORDS = ir.VectorType(ir.IntType(32), LANES)
 
 @in_llvm(types.void(*[ADDRESS] * 4))
 def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> None:
-    """Write a row's values of sixteen columns.
+    """Copy a row's inputs in sixteen columns to `values`, as float64.
 
-    Update the largest magnitude in each lane.
+    `peaks` is updated to the largest magnitudes so far. All arguments are addresses.
     """
     found = gather(builder, row, load(builder, columns, _WORDS), _SINGLES)
     store(builder, builder.fpext(found, _DOUBLES), values)
@@ -36,9 +36,9 @@ def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> No
 
 @in_llvm(types.void(*[ADDRESS] * 2))
 def shape(builder: Any, values: Any, shapes: Any) -> None:
-    """Scale, shift, clip and fill values in place.
+    """Scale, shift and clip sixteen values in place, and fill missing values.
 
-    The numbers for each step are at the address `shapes`.
+    `shapes` is the address of five vectors: gain, offset, low, high and filling.
     """
     ends = [builder.add(shapes, _LONG(ROW * k)) for k in range(5)]
     gain, offset, low, high, filling = (load(builder, at, _DOUBLES) for at in ends)
@@ -52,7 +52,7 @@ def shape(builder: Any, values: Any, shapes: Any) -> None:
 
 @in_llvm(types.void(*[ADDRESS] * 3))
 def add_products(builder: Any, values: Any, weights: Any, sums: Any) -> None:
-    """Add to sixteen sums the products of values and weights."""
+    """Add the products of sixteen values and weights to sixteen sums, in place."""
     value, weight, total = (
         load(builder, at, _DOUBLES) for at in (values, weights, sums)
     )
@@ -61,10 +61,7 @@ def add_products(builder: Any, values: Any, weights: Any, sums: Any) -> None:
 
 @in_llvm(types.float64(ADDRESS))
 def add_up(builder: Any, sums: Any) -> Any:
-    """Return the total of sixteen sums.
-
-    Repeatedly, one half of them is added to the other half.
-    """
+    """Return the total of sixteen sums, adding one half to the other repeatedly."""
     left, count = load(builder, sums, _DOUBLES), LANES
     while count > 1:
         count //= 2

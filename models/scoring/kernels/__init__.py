@@ -1,1 +1,1 @@
-"""Compiled preparation and links, and the tools that all kernels share."""
+"""Compiled kernels that all models share: row preparation, class scores, tools."""

@@ -1,8 +1,8 @@
-"""`njit` for all kernels: compiles a kernel when first needed, once per machine.
+"""A replacement of numba's `njit`: compiles a kernel when needed, once per machine.
 
 Compiling all kernels takes most of a minute, and an index needs only a few. So a kernel
-is compiled, for its declared types, at its first call or together with a kernel that
-calls it. If another process has compiled the kernel, its file is loaded instead.
+is compiled at its first call, or together with a kernel that calls it, for the types
+that it declares. If another process has compiled the kernel, its code is loaded.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,10 @@ DECLARED: "list[Kernel]" = []
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
-    """A function that is compiled when it is first needed. Threads may share it.
+    """A function that numba compiles when it is first needed. Threads may share it.
 
-    Only the signatures in `declared` are compiled. If `declared` is empty, numba
-    compiles for the types of the arguments. If `kept`, the compiled code is stored on
-    disk.
+    It is compiled for the signatures in `declared` or, if there are none, for the types
+    of a call's arguments. If `kept` is True, the compiled code is stored on disk.
     """
 
     declared: tuple[Any, ...] = ()
@@ -40,7 +39,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
     _cache: Any
 
     def compile_declared(self) -> None:
-        """Compile or load the declared signatures; a second call does nothing."""
+        """Compile or load all declared signatures, unless that is done already."""
         if not self.declared or not self._can_compile:
             return
         with global_compiler_lock, typeinfer.register_dispatcher(self):
@@ -51,7 +50,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
                 self.disable_compile()
 
     def compile(self, sig: Any) -> Any:
-        """Compile for one signature, or load the code that another process compiled."""
+        """Compile for the signature `sig`, or load code from an earlier process."""
         cache = self._cache
         if self.kept and isinstance(cache, NullCache):
             with suppress(RuntimeError):  # no folder is writable
@@ -64,15 +63,12 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
         return super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile this kernel before a kernel that calls it.
-
-        numba calls this method while it compiles the other kernel.
-        """
+        """Compile this kernel, as numba is about to compile a kernel that calls it."""
         self.compile_declared()
         return super().get_call_template(args, kws)
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """Compile the kernel for arguments; numba calls this at the first call."""
+        """Compile at the first call, for the declared types or the arguments' types."""
         if not self.declared:
             return super()._compile_for_args(*args, **kws)
         self.compile_declared()
@@ -82,8 +78,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
 def njit(signatures: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that turns a function into a `Kernel`.
 
-    `signatures` is one signature, a list, or None. The options are the options of
-    `numba.njit`.
+    `signatures` is a numba signature or a list of signatures; None compiles for the
+    types of each call. `options` are the options of `numba.njit`.
     """
     kept = options.pop("cache", False)
     options |= {"nopython": True, "boundscheck": None, "no_cfunc_wrapper": True}

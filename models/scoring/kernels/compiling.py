@@ -1,26 +1,25 @@
-"""Report when the compilation of a kernel begins. This module imports no compiler."""
+"""Report which kernel is being compiled. This module does not import numba."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 class Compiling:
-    """The listener that learns of compilations.
+    """Reports to a listener, the function `tell`, which kernel is being compiled.
 
-    The function `tell`, unless it is None, is called with a kernel's name when the
-    compilation of the kernel begins.
+    `tell` is called with the name of the kernel. If it is None, nothing is reported.
     """
 
     def __init__(self) -> None:
         self.tell: Callable[[str], None] | None = None
-        self._depth = 0
+        self._depth = 0  # above 1 while a kernel compiles a kernel that it calls
 
     @contextmanager
     def of(self, kernel: str) -> Iterator[None]:
-        """Call `tell` with a kernel's name; the caller compiles in the `with` block.
+        """Report the kernel that the caller compiles in the `with` block.
 
-        Kernels that are compiled inside another kernel's block are not reported. The
-        caller must hold numba's compiler lock.
+        Of nested blocks, only the outermost is reported. The caller must hold numba's
+        compiler lock.
         """
         if self.tell is not None and self._depth == 0:
             self.tell(kernel)

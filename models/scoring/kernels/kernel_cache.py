@@ -1,13 +1,13 @@
-"""Compiled kernels on disk, in files named by a digest of all sources involved.
+"""Compiled kernels on disk, in files named by a digest of all source code involved.
 
-numba's own cache compares only the source file of the kernel. The digest here covers
-the kernels and constants that the kernel imports, too, and `NUMBA_BOUNDSCHECK`, but
-neither paths nor times, so compiled files stay valid when the package is installed
-again.
+numba's own cache compares only the source file of the kernel. This digest also covers
+the package's modules that the file imports, and the setting `NUMBA_BOUNDSCHECK`. It
+covers neither paths nor times, so compiled files stay valid when the package is
+installed again.
 
-No file is unpickled or linked before its checksum is verified. The checksum finds
-accidents, not forgery: a user who may write to the folder can run code as the user who
-reads it. So `NUMBA_CACHE_DIR` must not be a folder that others may write to.
+No file is unpickled or linked before its checksum is verified. The checksum detects
+damage, not forgery: a user who can write to the folder can run code as any user who
+reads it. So `NUMBA_CACHE_DIR` must not be a folder that other users can write to.
 """
 
 import functools
@@ -43,7 +43,7 @@ _UNINVOLVED = {__name__, f"{__package__}.compiling"}
 
 
 class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
-    """Tells numba the folder and the names of a kernel's files."""
+    """Tells numba in which folder, and under which names, to store a kernel's files."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._py_file = file  # for numba's warnings
@@ -55,20 +55,18 @@ class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> "_BySources | None":
-        """Make the locator of a function; None if no folder is writable."""
+        """Return the object for a function, or None if no folder is writable."""
         located = cls(py_func, py_file)
         return located if located._folder else None
 
     def get_cache_path(self) -> str:
-        """Return the folder of the kernel's files."""
         return str(self._folder)
 
     def get_source_stamp(self) -> str:
-        """Return the digest of the kernel's sources."""
         return self._digest
 
     def get_disambiguator(self) -> str:
-        """Return the digest; file names contain it to tell versions apart."""
+        """Return the digest, so that numba puts it into the names of files."""
         return self._digest
 
 
@@ -79,7 +77,7 @@ class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
 class _Files:
     """The files of one kernel's compiled code, one for each signature and processor.
 
-    A file's checksum covers its name, so a renamed file is refused.
+    A file's checksum covers the file's name, too, so a renamed file is refused.
     """
 
     def __init__(self, folder: Path, base: str) -> None:
@@ -107,7 +105,7 @@ class _Files:
         return None
 
     def save(self, key: Any, data: Any) -> None:
-        """Save code under a key, as a whole or not at all; OSError if impossible."""
+        """Write code under a key, all or nothing; raise OSError on failure."""
         path, content = self._path(key), dumps(data)
         temporary = path.with_name(f"{path.name}.tmp.{os.urandom(8).hex()}")
         try:
@@ -131,7 +129,7 @@ def _seal(name: str, content: bytes) -> bytes:
 
 
 def _say_damaged(path: Path) -> None:
-    """Log a damaged file, once per folder: a power cut may damage many files."""
+    """Log a damaged file, but once per folder: a power cut may damage many files."""
     if path.parent not in _TOLD:
         _TOLD.add(path.parent)
         log.warning("a compiled kernel is damaged, and compiled again: %s", path)
@@ -140,8 +138,9 @@ def _say_damaged(path: Path) -> None:
 class KernelCache(FunctionCache):  # type: ignore[misc]
     """The compiled code of one kernel on disk, shared by processes.
 
-    The folder is `NUMBA_CACHE_DIR` if the environment has it, else `__pycache__` beside
-    the sources, else the user's cache folder; RuntimeError if none is writable.
+    The folder is `NUMBA_CACHE_DIR`/polydom if the environment has that variable. If
+    not, it is `__pycache__` beside the sources, or else the user's cache folder. Raises
+    RuntimeError if no folder is writable.
     """
 
     _impl_class = _Impl
@@ -151,20 +150,20 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         self._cache_file = _Files(Path(self._cache_path), self._impl.filename_base)
 
     def holds(self, signature: Any, target: Any) -> bool:
-        """Return True if code for this signature and processor is saved."""
+        """Return True if the disk has code for this signature and target processor."""
         key = self._index_key(signature, target.codegen())
         return self._cache_file.read(key) is not None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Save compiled code. If the disk is full, save nothing and raise nothing."""
+        """Save compiled code; if writing fails, as on a full disk, do nothing."""
         with suppress(OSError):
             super().save_overload(sig, data)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder's lock, so that only one process compiles.
+        """Hold the folder's lock in a `with` block, so that only one process compiles.
 
-        If the lock cannot be had, compile without it.
+        If the lock file cannot be opened, the block runs without the lock.
         """
         lock = _lock_of(self._cache_path, os.getpid())
         try:
@@ -188,7 +187,7 @@ def _folders(file: Path) -> list[Path]:
 
 @functools.cache
 def _lock_of(folder: str, process: int) -> FileLock:
-    """Return the lock of a folder; each `process` needs a lock object of its own."""
+    """Return a folder's lock. A forked `process` needs a lock object of its own."""
     return FileLock(Path(folder, "kernels.lock"))
 
 
@@ -204,9 +203,9 @@ def _is_writable(folder: Path) -> bool:
 
 @functools.cache
 def digest(name: str) -> str:
-    """Hash the sources of a module and of the modules that it imports.
+    """Return a digest of the source code of a module, and of modules that it imports.
 
-    Only imports from the module's own package and from this package count.
+    It covers imports from this package and from the module's own top-level package.
     """
     found: dict[str, bytes] = {}
     _collect(name, found)

@@ -1,7 +1,7 @@
 """Compiled last step of classifiers: compute class scores, and choose the class.
 
-A row has R raw scores: one if the model has a binary margin, else one for each class
-(R = K). Kernels check nothing: `classifier.py` checks a head when it is made.
+A row has R raw scores: one if the model has a binary margin, else one for each of K
+classes. Kernels check nothing: `Head` in `classifier.py` checks its settings.
 """
 
 import math
@@ -27,7 +27,7 @@ LEAST_SUM = 1e-280
 
 @njit(float64(float64), **OPTIONS)
 def logistic(margin: float) -> float:
-    """Compute the logistic function, without overflow."""
+    """Return 1 / (1 + exp(-margin)), without overflow."""
     if margin >= 0.0:
         return 1.0 / (1.0 + math.exp(-margin))
     power = math.exp(margin)
@@ -36,7 +36,7 @@ def logistic(margin: float) -> float:
 
 @njit(float64(float64, int64), **OPTIONS)
 def probability(margin: float, link: int) -> float:
-    """Map a margin to [0, 1] by the logistic or Huber's link; NaN stays NaN."""
+    """Map a margin to [0, 1] by `link`: Huber's, else the logistic. NaN stays NaN."""
     if link == HUBER:
         return (min(max(margin, -1.0), 1.0) + 1.0) / 2.0
     share: float = logistic(margin)
@@ -47,7 +47,7 @@ def probability(margin: float, link: int) -> float:
 def softmax(raw: Floats, gain: float, out: Floats) -> None:
     """Write the softmax of `gain * raw` (R,) to `out` (R,).
 
-    If several scores are infinite, each of these gets an equal share.
+    If any raw scores are +inf, they get equal shares, and all others 0.
     """
     largest = raw[0]
     for k in range(1, raw.shape[0]):
@@ -62,10 +62,10 @@ def softmax(raw: Floats, gain: float, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64, float64[::1]), **OPTIONS)
 def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """Write the classes' probabilities, divided by their sum, to `out` (K,).
+    """Write the K classes' probabilities, divided by their sum, to `out` (K,).
 
-    The link gives the probability of each class against the rest. If all are 0, the
-    classes get equal shares.
+    The link maps `gain * raw[k]` to the probability of class k against the rest. If all
+    probabilities are 0, each class gets 1 / K.
     """
     total = 0.0
     for k in range(raw.shape[0]):
@@ -77,7 +77,7 @@ def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
 
 @njit(inline="always")
 def score_row(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """Write the class scores of `raw` (R,) to `out` (K,); a margin gives two scores."""
+    """Turn one row's raw scores (R,) into class scores, written to `out` (K,)."""
     if link == SOFTMAX:
         softmax(raw, gain, out)
     elif link == MARGIN and raw.shape[0] == out.shape[0]:
@@ -96,7 +96,7 @@ def score_row(raw: Floats, link: int, gain: float, out: Floats) -> None:
 
 @njit(void(FLOATS_2D, int64, float64, float64[:, ::1]), **OPTIONS)
 def class_scores(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """Write the class scores of `raw` (N, R) to `out` (N, K)."""
+    """Turn the raw scores (N, R) of rows into class scores, written to `out` (N, K)."""
     for i in range(raw.shape[0]):
         score_row(raw[i], link, gain, out[i])
 
@@ -115,7 +115,7 @@ def first_largest(values: Floats) -> int:
 
 @njit(inline="always")
 def choose_row(raw: Floats, scores: Floats, rule: int) -> int:
-    """Return the position of the chosen class of one row."""
+    """Return the class, 0 to K - 1, that `rule` chooses for one row."""
     if rule == POSITIVE:
         return int(raw[0] > 0.0)
     if rule == NOT_NEGATIVE:
@@ -127,24 +127,24 @@ def choose_row(raw: Floats, scores: Floats, rule: int) -> int:
 
 @njit(void(FLOATS_2D, FLOATS_2D, int64, int64[::1]), **OPTIONS)
 def choices(raw: Floats, scores: Floats, rule: int, out: NDArray[np.int64]) -> None:
-    """Write the position of each row's chosen class to `out` (N,)."""
+    """Write the class, 0 to K - 1, that `rule` chooses for each row to `out` (N,)."""
     for i in range(raw.shape[0]):
         out[i] = choose_row(raw[i], scores[i], rule)
 
 
 @njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def answer_one(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
-    """Write the class scores of one row to `out` (K,); return the class's position."""
+    """Write one row's class scores to `out` (K,); return its class, 0 to K - 1."""
     score_row(raw, link, gain, out)
     return int(choose_row(raw, out, rule))
 
 
 @njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
-    """Write class scores (K,) by all base models to `out`; return the class's position.
+    """Choose the class of one row by its sums `raw` (K,) over all base models.
 
-    `raw` (K,) are the sums over all base models. If the sums nearly tie or are not
-    finite, return -1 and write nothing.
+    Writes the class scores to `out` (K,), and returns the class, 0 to K - 1. If the
+    largest sums nearly tie, or a sum is not finite, returns -1 and writes nothing.
     """
     largest = 1.0
     for k in range(raw.shape[0]):
@@ -159,11 +159,10 @@ def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) ->
 
 @njit(inline="always")
 def bound_shares(low: Floats, high: Floats, out: Floats) -> None:
-    """Write the least and the largest share of each class to `out` (2 K,), in pairs.
+    """Bound the shares x[k] / sum(x) of numbers x between `low` (K,) and `high` (K,).
 
-    A share is a class's number divided by the sum over all classes; the numbers lie
-    between `low` (K,) and `high` (K,). If sums are too small to be accurate, the shares
-    are bounded by 0 and 1.
+    Writes the least and the largest share of each class to `out` (2 K,), in pairs. If a
+    sum is too small to divide by accurately, the bounds are 0 and 1.
     """
     above = below = 0.0
     for k in range(low.shape[0]):  # sums of the classes before k
@@ -194,11 +193,12 @@ def bound_scores(
     rounding: Floats,
     out: Floats,
 ) -> None:
-    """Write the least and largest score of each class to `out` (2 K,), in pairs.
+    """Bound the class scores that a row could reach after an early stop.
 
-    The row stopped early with the sums `raw` (K,). The base models after position `at`
-    would add `least[at, k]` to `most[at, k]` to raw score k. `rounding` is the result
-    of `class_score_bounds.rounding_of`.
+    Writes the least and the largest score of each class to `out` (2 K,), in pairs. The
+    row stopped with the sums `raw` (K,). The base models after position `at` would add
+    between `least[at, k]` and `most[at, k]` to raw score k. `rounding` is the result of
+    `class_score_bounds.rounding_of`.
     """
     count = raw.shape[0]
     low, high = np.empty(count), np.empty(count)

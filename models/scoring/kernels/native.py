@@ -1,17 +1,16 @@
-"""Addresses and LLVM's vectors for kernels, which numba does not offer.
+"""Memory addresses and LLVM's vector instructions for kernels, which numba lacks.
 
 Addresses. Passing an array from Python to a kernel takes a hundred nanoseconds; passing
-a number takes ten. So the arrays that are packed for a kernel have their addresses and
-sizes in one record (`AddressTable`), and the kernel gets the address of the record.
+a number takes ten. So the addresses and sizes of a kernel's arrays are in one record
+(`AddressTable`), and the kernel gets only the address of the record.
 `table_at(address, TABLE)` reads the record, and `carray(pointer(table.field), shape,
 dtype)` reads an array. Nothing is checked.
 
-Vectors. While a kernel is compiled, the compiler calls a function that is decorated
-with `in_llvm`, and each call of a method of `builder` appends one of LLVM's
-instructions to the kernel. `if` and `for` select and repeat instructions, and do not
-run with the kernel. LLVM's integers have no sign; instructions are signed or not. Loads
-and stores state the alignment of the address, for which LLVM would otherwise assume the
-size of the vector.
+Vectors. A function that is decorated with `in_llvm` runs while a kernel is compiled.
+Each method that it calls on `builder` appends one of LLVM's instructions to the kernel.
+Its `if` and `for` only decide which instructions are appended. LLVM's integers have no
+sign; instructions are signed or not. Loads and stores state the alignment of the
+address, for which LLVM would otherwise assume the size of the vector.
 """
 
 import functools
@@ -31,7 +30,7 @@ INT, LONG, BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
 
 
 def frozen(kind: Any, axes: int = 1) -> Any:
-    """Return the numba type of a contiguous, read-only array."""
+    """Return the numba type of a contiguous, read-only array of `axes` dimensions."""
     return Array(kind, axes, "C", readonly=True)
 
 
@@ -41,11 +40,11 @@ FLOATS_2D, FLOATS_3D = frozen(float64, 2), frozen(float64, 3)
 
 
 def in_llvm(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Turn a function that writes LLVM's instructions into a function for kernels.
+    """Return a decorator by which kernels can call a function that writes LLVM code.
 
-    `signature` is numba's signature, or a function from the arguments' types to a
-    signature. The decorated function gets a builder and LLVM's values as arguments, and
-    returns the result's value or None.
+    `signature` is a numba signature, or a function from the arguments' types to a
+    signature. The decorated function gets a builder and the arguments as LLVM values;
+    it returns the result as an LLVM value, or None.
     """
 
     def decorate(write: Callable[..., Any]) -> Any:
@@ -64,19 +63,19 @@ def in_llvm(signature: Any) -> Callable[[Callable[..., Any]], Any]:
 
 @in_llvm(types.voidptr(ADDRESS))
 def pointer(builder: Any, address: Any) -> Any:
-    """Turn an address into a pointer."""
+    """Convert an integer, the address of an array, to a pointer for `carray`."""
     return builder.inttoptr(address, BYTE.as_pointer())
 
 
 @njit(inline="always")
 def table_at(address: int, kind: Any) -> Any:
-    """Read the record of type `kind` at an address."""
+    """Return the record of dtype `kind` that is stored at an address."""
     return carray(pointer(address), (1,), kind)[0]
 
 
 @njit(inline="always")
 def copy(source: Any, out: Any) -> None:
-    """Copy a one-dimensional array; numba's own assignment takes long to compile."""
+    """Copy a one-dimensional array; a slice assignment would take long to compile."""
     for k in range(source.shape[0]):
         out[k] = source[k]
 
@@ -88,9 +87,10 @@ def on_stack(builder: Any, count: Any) -> Any:
 
 
 def entry(kernel: Any) -> Any:
-    """Compile a kernel if necessary, and return its compiled function.
+    """Return the compiled function of a kernel, compiling it first if necessary.
 
-    A call of the compiled function does not check types.
+    The function does not check the types of its arguments. If `kernel` is no `Kernel`,
+    it is returned as it is.
     """
     if not isinstance(kernel, Kernel):
         return kernel
@@ -99,18 +99,12 @@ def entry(kernel: Any) -> Any:
 
 
 def constant(kind: Any, number: Any) -> Any:
-    """Return a vector with `number` in each element.
-
-    The number is known when the kernel is compiled.
-    """
+    """Return an LLVM vector of type `kind`, with the same constant in each element."""
     return ir.Constant(kind, [kind.element(number)] * kind.count)
 
 
 def spread(builder: Any, number: Any, kind: Any) -> Any:
-    """Return a vector with `number` in each element.
-
-    The number is a value that the kernel computes.
-    """
+    """Return an LLVM vector of type `kind`, with a computed number in each element."""
     none = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(none, number, INT(0))
     return builder.shuffle_vector(
@@ -119,7 +113,7 @@ def spread(builder: Any, number: Any, kind: Any) -> Any:
 
 
 def load(builder: Any, address: Any, kind: Any, align: int = 1) -> Any:
-    """Read a vector from an address that is a multiple of `align` bytes."""
+    """Read a vector of type `kind` from an address, a multiple of `align` bytes."""
     value = builder.load(builder.inttoptr(address, kind.as_pointer()))
     value.align = align
     return value
@@ -132,10 +126,7 @@ def store(builder: Any, value: Any, address: Any, align: int = 1) -> None:
 
 
 def gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
-    """Return a vector of the array elements at indices `places`.
-
-    The array begins at the address `start`.
-    """
+    """Return a vector of the elements at indices `places` of the array at `start`."""
     element, count = kind.element, kind.count
     wide = builder.zext(places, ir.VectorType(LONG, count))
     base = builder.inttoptr(start, element.as_pointer())
@@ -148,9 +139,9 @@ def gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
 
 
 def instruction(builder: Any, name: str, result: Any, *kinds: Any) -> Any:
-    """Return the function `name` of LLVM.
+    """Return LLVM's built-in function `name`, declaring it in the kernel if necessary.
 
-    The first call declares the function in the module of the kernel.
+    `result` is the type of its result, `kinds` are the types of its arguments.
     """
     found = builder.module.globals.get(name)
     return found or ir.Function(builder.module, ir.FunctionType(result, kinds), name)

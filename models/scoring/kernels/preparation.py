@@ -1,4 +1,4 @@
-"""Compiled preparation of rows, in scikit-learn's order of operations, to the bit."""
+"""Compiled preparation of rows, with scikit-learn's operations in the same order."""
 
 import math
 
@@ -23,16 +23,17 @@ FILL, CENTER, SCALE, GAIN, OFFSET, LOW, HIGH = range(7)
 
 @njit(inline="always")
 def single(value: float) -> float:
-    """Round to float32."""
+    """Round a float64 number to the nearest float32 number."""
     rounded: float = float64(np.float32(value))
     return rounded
 
 
 @njit(void(float64[::1], FLOATS_2D, int64), **OPTIONS)
 def rescale(z: Floats, table: Floats, operation: int) -> None:
-    """Fill missing inputs, and scale inputs by an affine operation, in place.
+    """Fill missing inputs z (d,), and scale all inputs, in place.
 
-    An input becomes (z - center) / scale * gain + offset, clipped to [low, high].
+    An input becomes (z - center) / scale * gain + offset, clipped to [low, high];
+    `table` (7, d) has these numbers. `operation`, one of `AFFINES`, sets the rounding.
     """
     for j in range(z.shape[0]):
         v = z[j]
@@ -56,7 +57,7 @@ def rescale(z: Floats, table: Floats, operation: int) -> None:
 
 @njit(void(float64[::1], int64), **OPTIONS)
 def normalise(z: Floats, operation: int) -> None:
-    """Divide the inputs by their norm, in place, unless the norm is 0."""
+    """Divide inputs z (d,) by the norm that `operation` selects, if it is not 0."""
     norm = 0.0
     for j in range(z.shape[0]):
         if operation == SQUARE_NORM:
@@ -80,7 +81,7 @@ def prepare_row(
     table: Floats,
     out: Floats,
 ) -> None:
-    """Write the prepared inputs of one row to `out` (d,), as `prepare` does."""
+    """Prepare one row as `prepare` does, and write its inputs to `out` (d,)."""
     for j in range(columns.shape[0]):
         out[j] = row[columns[j]]
     for s in range(operations.shape[0]):
@@ -110,7 +111,7 @@ def prepare(
     table: Floats,
     out: Floats,
 ) -> None:
-    """Write the inputs (N, d) of rows X to `out`: select columns, apply S operations.
+    """Select inputs of rows X, apply S operations, and write results to `out` (N, d).
 
     `columns` (d,) are the positions of the inputs in X. `table` (S, 7, d) has the
     numbers of the operations; the threshold of BINARISE is in row CENTER.

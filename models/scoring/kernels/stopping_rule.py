@@ -1,4 +1,4 @@
-"""Compiled stopping rules, applied after each base model; see `stopping_rule.py`."""
+"""Compiled parts of the stopping rules that `scoring/stopping_rule.py` describes."""
 
 from typing import Any
 
@@ -20,9 +20,9 @@ def outside(total: float, lower: float, upper: float) -> bool:
 
 @njit(inline="always")
 def side(total: float, threshold: float) -> int:
-    """Compare a sum over all base models with the threshold.
+    """Return the class of a sum over all base models, or UNDECIDED.
 
-    Return POSITIVE above the threshold, NEGATIVE below, and UNDECIDED near a tie.
+    Sums above the threshold are POSITIVE, sums below NEGATIVE, near ties UNDECIDED.
     """
     above = total - threshold
     if abs(above) > NEAR * max(1.0, abs(threshold)):
@@ -32,12 +32,13 @@ def side(total: float, threshold: float) -> int:
 
 @njit(inline="always")
 def follow_limits(early: Any, kind: Any, row: Any, address: int) -> tuple[int, float]:
-    """Evaluate one row, and return its code and its sum.
+    """Evaluate one row of a model for two classes; return (code, sum).
 
-    If the row does not stop early, `side` gives the answer. `early` is a kernel (row,
-    table address, array for the sum) that returns the code.
+    `early` is a kernel (row, address, array for the sum) that returns the code.
+    `address` is the address of a record of dtype `kind`. If the row does not stop
+    early, its sum is compared with the record's threshold.
     """
-    total = carray(on_stack(2), (1,), np.float64)
+    total = carray(on_stack(2), (1,), np.float64)  # two int32 are one float64
     code = early(row, address, total)
     if code & 3 == UNDECIDED:
         code += side(total[0], table_at(address, kind).threshold) - UNDECIDED
@@ -46,7 +47,7 @@ def follow_limits(early: Any, kind: Any, row: Any, address: int) -> tuple[int, f
 
 @njit(inline="always")
 def margin_of(totals: Floats) -> float:
-    """Compute the difference between the largest and second largest of K >= 2 sums."""
+    """Return the difference between the largest and second largest of K >= 2 sums."""
     best, second = totals[0], -np.inf
     for k in range(1, totals.shape[0]):
         second = max(second, min(best, totals[k]))
@@ -57,8 +58,8 @@ def margin_of(totals: Floats) -> float:
 
 @njit(inline="always")
 def beyond_margin(totals: Floats, margin: float) -> bool:
-    """Return True if the largest sum leads by more than `margin`."""
-    if margin == np.inf:
+    """Return True if the largest sum leads the second by more than `margin`."""
+    if margin == np.inf:  # as after most trees of a base model
         return False
     enough: bool = margin_of(totals) > margin
     return enough

@@ -1,4 +1,4 @@
-"""Steps of vector kernels, written in AVX-512 instructions with VBMI.
+"""Steps of the vector kernels, made of AVX-512 instructions with VBMI.
 
 If the processor lacks the instructions, or numba may not use them, `VECTORS` is False
 and nothing in this module may be compiled. Addresses are multiples of 64 unless a
@@ -49,9 +49,9 @@ _EIGHT = ir.VectorType(_I8, 8)
 
 @in_llvm(types.uint64(types.int64))
 def reserve(builder: Any, count: Any) -> Any:
-    """Reserve `count` vectors of 64 bytes on the calling kernel's stack.
+    """Reserve `count` vectors of 64 bytes on the stack of the calling kernel.
 
-    Return their address.
+    Returns their address.
     """
     vectors = builder.alloca(_BYTES, size=count)
     vectors.align = 64
@@ -62,9 +62,10 @@ def reserve(builder: Any, count: Any) -> Any:
 def write_keys(
     builder: Any, row: Any, columns: Any, lacking: Any, zeros: Any, out: Any
 ) -> None:
-    """Write the keys of 16 slots, as `one_row.read_keys` does.
+    """Write 16 keys (see `trees/keys.py`) of a row's inputs to the address `out`.
 
-    The address `row` may be unaligned.
+    All arguments are addresses; only `row` may be unaligned. `one_row.read_keys` is the
+    same without vectors.
     """
     some, base = ir.VectorType(_BIT, STEP), _I8.as_pointer()
     name = "llvm.x86.avx512.mask.gather.dpi.512"
@@ -89,7 +90,7 @@ def write_keys(
 
 @in_llvm(types.int64(types.int32, ADDRESS))
 def count_below(builder: Any, key: Any, address: Any) -> Any:
-    """Count how many of the 16 int32 numbers at an address are less than a key."""
+    """Return how many of the 16 int32 numbers at an address are less than `key`."""
     cuts = load(builder, address, _WORDS, LANES)
     below = builder.icmp_signed("<", cuts, spread(builder, key, _WORDS))
     count = builder.ctpop(builder.bitcast(below, _I16))
@@ -98,7 +99,7 @@ def count_below(builder: Any, key: Any, address: Any) -> Any:
 
 @in_llvm(types.void(ADDRESS, types.uint64, types.uint64))
 def write_vector(builder: Any, out: Any, first: Any, second: Any) -> None:
-    """Write 16 bytes and 48 zeros in one instruction.
+    """Write `first` and `second` (8 bytes each), then 48 zeros, in one instruction.
 
     Two smaller writes would delay the next read of the vector.
     """
@@ -107,15 +108,15 @@ def write_vector(builder: Any, out: Any, first: Any, second: Any) -> None:
 
 
 def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
-    """Return a vector of 64 bytes: the index of the leaf that each of 64 trees reaches.
+    """Return a vector: the index of the leaf that a row reaches in each of 64 trees.
 
-    All trees have the same depth.
+    The trees are complete, and all have the depth `depth`.
     """
     name = "llvm.x86.avx512.permvar.qi.512"
     permute = instruction(builder, name, _BYTES, _BYTES, _BYTES)
 
     def choose(level: int, part: int) -> Any:
-        """Return each tree's slot (`part` 0) or limit (`part` 1) on a level."""
+        """Return the slots (`part` 0) or limits (1) of the trees' tests on a level."""
         at = [2 * (test - 1) + part for test in range(1 << level, 2 << level)]
         left = [
             load(builder, builder.add(tests, _I64(LANES * i)), _BYTES, LANES)
@@ -142,9 +143,10 @@ def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
 
 @in_llvm(types.void(types.int64, ADDRESS, ADDRESS, ADDRESS))
 def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> None:
-    """Write 64 bytes: the index of the leaf that each tree of a group reaches.
+    """Write 64 bytes to `out`: the index of the leaf that a row reaches in each tree.
 
-    `tests` holds, level by level, 64 slots and then 64 limits for each test.
+    `codes` is the address of the row's codes. `tests` is the address of the trees'
+    tests: level by level, 64 slots and then 64 limits for each test.
     """
     codes = load(builder, codes, _BYTES, LANES)
     end = builder.append_basic_block("end")
@@ -159,13 +161,13 @@ def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> N
 
 
 def _adder(size: int) -> Any:
-    """Make a function that looks values up in registers of `size` values."""
+    """Make `add` for trees of at most `size` leaf values, which fit into registers."""
 
     @in_llvm(types.void(*[ADDRESS] * 3))
     def add(builder: Any, places: Any, values: Any, totals: Any) -> None:
-        """Add to each of 64 totals (float64) one of the values.
+        """Add `values[places[k]]` to `totals[k]`, for k from 0 to 63.
 
-        The byte in `places` for a total is the position of its value in `values`.
+        The arguments are addresses: `places` of bytes, the others of float64.
         """
         if not VECTORS:  # without vectors nothing calls `add`
             return

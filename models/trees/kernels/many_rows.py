@@ -1,11 +1,11 @@
-"""Compiled evaluation of many rows by packed trees, one test for a block of rows.
+"""Compiled evaluation of trees for blocks of rows, one test for all rows at a time.
 
 First the kernel turns each input of a row into one or more codes. A code is a byte: the
-number of thresholds of the input's slot that are below the input's key. Then the kernel
-evaluates the tests of a tree, from the last test to the root, each test for all rows of
-the block; `trees/many_rows.py` has an example. So no row waits for its path, and all
-data that a test reads is in the first-level cache. Last, the kernel adds one leaf value
-for each row and tree. Arguments are not checked.
+number of thresholds of the input that are below its value. Then the kernel evaluates
+all tests of a tree, from the last to the root, and each test for all rows of the block;
+`trees/many_rows.py` has an example. So no branch depends on a row's path, and all data
+that a test reads is in the first-level cache. Last, the kernel adds one leaf value for
+each row and tree. Arguments are not checked.
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ PIVOTS = 32  # thresholds of a slot that every row is compared with
 
 
 class Forest(NamedTuple):
-    """The arrays of the trees, in the layout of this module's kernels."""
+    """Trees as arrays, in the layout of this module's kernels."""
 
     # `columns`, `lacking`, `zeros`: (S,) int32: Slots as in `keys.py`.
     columns: NDArray[np.int32]
@@ -48,7 +48,7 @@ class Forest(NamedTuple):
 
 
 class WorkArrays(NamedTuple):
-    """Scratch memory of the kernels."""
+    """Memory for the results between the steps of `add_batch`."""
 
     keys: NDArray[np.int32]  # Keys of a block's rows, and ranks, (2, BLOCK)
     codes: NDArray[np.uint8]  # Codes of a block's rows, (number of codes, BLOCK)
@@ -77,9 +77,10 @@ _ROWS = ir.VectorType(ir.IntType(8), LANES)
 def choose(
     builder: Any, codes: Any, limit: Any, left: Any, right: Any, out: Any
 ) -> None:
-    """Write `LANES` bytes.
+    """Write a byte for each of `LANES` rows to `out`: that of `right` or of `left`.
 
-    Each is the byte of `right` if the code exceeds the limit, else the byte of `left`.
+    A row gets the byte of `right` if its code exceeds `limit`. All other arguments are
+    addresses.
     """
     codes, left, right = (load(builder, at, _ROWS) for at in (codes, left, right))
     limits = spread(builder, builder.trunc(limit, _ROWS.element), _ROWS)
@@ -89,9 +90,9 @@ def choose(
 
 @njit(inline="always")
 def rank_keys(s: int, count: int, forest: Forest, work: WorkArrays) -> None:
-    """Turn the keys of slot `s` into codes, for `count` rows.
+    """Turn the keys of `count` rows in slot `s` into codes.
 
-    All rows share one search.
+    All rows take each step of a binary search through the thresholds together.
     """
     keys, ranks = work.keys[0], work.keys[1]
     cuts = forest.cuts[forest.starts[s] : forest.starts[s + 1]]
@@ -121,7 +122,7 @@ def rank_keys(s: int, count: int, forest: Forest, work: WorkArrays) -> None:
 def code_rows(
     X: NDArray[np.float32], first: int, count: int, forest: Forest, work: WorkArrays
 ) -> None:
-    """Write the codes of the `count` rows that begin at row `first`."""
+    """Write the codes of rows `first` to `first + count - 1` of X to `work.codes`."""
     keys, bits = work.keys[0], X.view(np.int32)
     for s in range(forest.columns.shape[0]):
         column = uint64(forest.columns[s])
@@ -133,9 +134,9 @@ def code_rows(
 
 @njit(inline="always")
 def find_ends(head: Any, count: int, forest: Forest, work: WorkArrays) -> Any:
-    """Return the number of the leaf that each row reaches, shape (BLOCK,).
+    """Return the number of the leaf that each row reaches in one tree: (BLOCK,).
 
-    Only the first `count` numbers are valid.
+    `head` is the tree's row in `forest.heads`. Only `count` results have a meaning.
     """
     first, root, answers = uint64(head[FIRST]), uint64(head[ROOT]), work.answers
     for k in range(head[TESTS] - 1, -1, -1):
@@ -158,7 +159,7 @@ def add_leaves(
     totals: Floats,
     vector: bool,
 ) -> None:
-    """Add one tree's leaf value to each row's total.
+    """Add to each row's total the value of the leaf that the row reaches in one tree.
 
     `ends` has the number of each row's leaf, and `values` has the value of each leaf.
     """
@@ -187,9 +188,9 @@ def add_batch(
     vector: bool,
     out: Floats,
 ) -> None:
-    """Add the leaf values of all trees to the raw scores `out` (N, R).
+    """Add to the raw scores `out` (N, R) the values of the leaves that rows X reach.
 
-    Each leaf has `terms` values.
+    Each leaf has `terms` values. If `vector`, the kernel uses AVX-512.
     """
     for first in range(0, X.shape[0], BLOCK):
         count = min(BLOCK, X.shape[0] - first)

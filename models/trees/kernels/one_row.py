@@ -1,8 +1,8 @@
-"""Compiled evaluation of one row by packed trees, six trees at a time.
+"""Compiled evaluation of one row by trees of 64-bit nodes, six trees at a time.
 
-A node has 64 bits: the key of its threshold, the slot of its input, and its left child.
-A leaf is its own child, so the kernel can walk through six trees of different depths at
-the same time without a branch, and their cache misses overlap. The last group of six is
+A node has the key of its threshold, the slot of its input, and its left child. A leaf
+is its own child, so the kernel can walk through six trees of different depths at the
+same time without a branch, and their cache misses overlap. The last group of six is
 filled up with trees that are a single leaf of -0, which changes no sum.
 """
 
@@ -57,7 +57,7 @@ TABLE = np.dtype(
 
 
 class Walks(NamedTuple):
-    """The arrays of a table of packed trees that a walk through a tree reads."""
+    """The arrays that a walk through packed trees reads."""
 
     nodes: NDArray[np.uint64]
     roots: NDArray[np.int64]
@@ -69,7 +69,7 @@ class Walks(NamedTuple):
 
 @njit(inline="always")
 def walks_of(table: Any) -> Walks:
-    """Return the arrays of a table that a walk through its trees reads."""
+    """Return the arrays that a walk reads; the record `table` has their addresses."""
     return Walks(
         carray(pointer(table.nodes), (table.node_count,), np.uint64),
         carray(pointer(table.roots), (table.padded,), np.int64),
@@ -82,7 +82,11 @@ def walks_of(table: Any) -> Walks:
 
 @njit(inline="always")
 def key_of(bits: int, lacking: int, zero: int) -> int:
-    """Return the key of an input, given its float32 bits (`keys.py` explains keys)."""
+    """Return the key of an input, given its float32 bits (`keys.py` explains keys).
+
+    A missing value gets the key `lacking`. A value near 0 gets the key `zero`, unless
+    that is NO_ZERO.
+    """
     magnitude = bits & int32(HIGHEST)
     key = bits ^ ((bits >> int32(31)) & int32(HIGHEST))
     if zero != int32(NO_ZERO) and magnitude <= int32(TINY):
@@ -94,7 +98,7 @@ def key_of(bits: int, lacking: int, zero: int) -> int:
 
 @njit(void(ROW, uint64, int32[::1]), **OPTIONS)
 def read_keys(row: NDArray[np.float32], address: int, keys: NDArray[np.int32]) -> None:
-    """Write the key of each slot's input to `keys` (S,)."""
+    """Write a row's keys to `keys` (S,), one for each slot; `keys.py` explains both."""
     table = table_at(address, TABLE)
     columns = carray(pointer(table.columns), (table.slots,), np.int32)
     lacking = carray(pointer(table.lacking), (table.slots,), np.int32)
@@ -106,9 +110,9 @@ def read_keys(row: NDArray[np.float32], address: int, keys: NDArray[np.int32]) -
 
 @njit(inline="always")
 def step(node: int, keys: NDArray[np.int32]) -> int:
-    """Return the next node of a row's path, as a number counted from the root.
+    """Return the child of `node` to which a row goes, as a distance from the root.
 
-    `keys` (S,) are the row's keys.
+    `node` is a number of 64 bits; `keys` (S,) are the row's keys.
     """
     slot = (node >> uint64(16)) & uint64(0xFFFF)
     right = keys[slot] > int32(node >> uint64(32))
@@ -120,7 +124,7 @@ def step(node: int, keys: NDArray[np.int32]) -> int:
 def walk_abreast(
     trees: Walks, t: int, keys: NDArray[np.int32]
 ) -> tuple[int, int, int, int, int, int]:
-    """Return the leaves that a row reaches in the six trees from tree `t` on."""
+    """Return the nodes of the leaves that a row reaches in trees `t` to `t + 5`."""
     nodes, roots = trees.nodes, trees.roots
     ra, rb, rc = uint64(roots[t]), uint64(roots[t + 1]), uint64(roots[t + 2])
     rd, re, rf = uint64(roots[t + 3]), uint64(roots[t + 4]), uint64(roots[t + 5])
@@ -137,10 +141,7 @@ def walk_abreast(
 
 @njit(inline="always")
 def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) -> None:
-    """Add the values of the leaf `end` to `totals` (R,).
-
-    The first value is added at `target`.
-    """
+    """Add the values of the leaf at node `end` to `totals[target : target + terms]`."""
     first = int64(trees.leaves[end]) * terms
     for v in range(terms):
         totals[target + v] += trees.values[uint64(first + v)]
@@ -148,10 +149,7 @@ def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) ->
 
 @njit(float64(ROW, uint64), **ONE_ROW)
 def margin(row: NDArray[np.float32], address: int) -> float:
-    """Return the raw score of one row, for trees with one raw score.
-
-    Trees are added in their order.
-    """
+    """Return the only raw score of one row: the bias plus one leaf value per tree."""
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, address, keys)
@@ -167,11 +165,11 @@ def margin(row: NDArray[np.float32], address: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
-    """Add trees to the sum `out[0]` until the sum passes a limit.
+    """Add a row's leaf values to the sum `out[0]` until the sum passes a limit.
 
     Returns 4 * (number of trees added) + the answer: 0, 1, or `UNDECIDED` if no limit
-    was passed. If the sum is between the floor and the ceiling of six trees, it passes
-    no limit while these six trees are added.
+    was passed. If the sum is between the floor and the ceiling of six trees, it cannot
+    pass a limit within these trees, and is not compared with their limits.
     """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
@@ -203,10 +201,9 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **ONE_ROW)
 def decide(row: NDArray[np.float32], address: int) -> int:
-    """Return the answer for one row, 0, 1 or `UNDECIDED`.
+    """Return the class of one row: 0, 1 or, near a tie, `UNDECIDED`.
 
-    Without an early exit, the whole sum is compared with the threshold; it is
-    `UNDECIDED` near a tie.
+    If the sum passes no limit, the complete sum is compared with the threshold.
     """
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
@@ -215,7 +212,7 @@ def decide(row: NDArray[np.float32], address: int) -> int:
 def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
     """Return (code, sum) of one row.
 
-    The code is 4 * (number of base models added) + the answer of `decide`.
+    The code is 4 * (number of base models added) + the class that `decide` returns.
     """
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
@@ -223,10 +220,10 @@ def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
 def early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Add base models to `totals` (R,) until the best class leads by enough.
+    """Add a row's leaf values to `totals` (R,) until the best class leads by enough.
 
-    Returns 4 * (number of base models added) + `BEST`, or + `UNDECIDED` if no class
-    ever led by enough.
+    Returns 4 * (number of base models added) + `BEST`, or + `UNDECIDED` if no lead was
+    large enough.
     """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
@@ -256,7 +253,7 @@ def margins(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 @njit(MANY, **OPTIONS)
 def raw_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Add the leaf values of all trees to the totals (N, R) of the rows X."""
+    """Add to `totals` (N, R) the values of the leaves that each row of X reaches."""
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     trees = walks_of(table)

@@ -1,11 +1,11 @@
 """Compiled evaluation of one row with 512-bit vectors, 64 trees at a time.
 
-Each tree of a group of 64 has a lane, a byte of each vector. The kernel turns the
-values of a row into bytes, too: the code of a value is the number of its slot's
-thresholds that are below it, counted in two steps of 16. So one vector register holds
-the codes of 64 slots. On each level, a tree's earlier answers select its next test. The
-kernel looks up the code of the test's slot in the register (`vpermb`), and compares the
-code with the test's limit.
+Each of 64 trees has a lane: one byte in every vector. The kernel turns the inputs of a
+row into bytes, too. The code of an input is the number of its slot's thresholds that
+are below it, counted in two steps of 16. So one vector register has the codes of 64
+slots. On each level, a tree's next test depends on the results of its earlier tests.
+The kernel looks up the code of the test's slot in the register (`vpermb`), and compares
+the code with the test's limit.
 
 If `avx512.VECTORS` is False, nothing in this module may be called. Each kernel gives
 the same bits as the kernel of `one_row.py` that its docstring names.
@@ -57,7 +57,7 @@ TABLE = np.dtype(
 
 
 class Groups(NamedTuple):
-    """The arrays of a table of packed trees that locate leaves and their values."""
+    """The arrays in which kernels find a group's tests, leaves and leaf values."""
 
     depths: NDArray[np.int64]
     first_tests: NDArray[np.uint64]
@@ -69,7 +69,7 @@ class Groups(NamedTuple):
 
 @njit(inline="always")
 def groups_of(table: Any) -> Groups:
-    """Return the arrays of a table that locate leaves and their values."""
+    """Return the arrays of groups; the record `table` has their addresses."""
     return Groups(
         carray(pointer(table.depths), (table.groups,), np.int64),
         carray(pointer(table.first_tests), (table.groups,), np.uint64),
@@ -81,18 +81,15 @@ def groups_of(table: Any) -> Groups:
 
 
 def kernel(signature: Any, options: dict[str, Any] = OPTIONS) -> Any:
-    """Return a decorator that compiles a kernel for `signature`.
-
-    Without AVX-512, the decorator compiles nothing.
-    """
+    """Return a decorator that compiles a kernel or, without AVX-512, does nothing."""
     return njit(signature, **options) if VECTORS else lambda function: function
 
 
 @kernel(uint64(uint64, uint64, int64))
 def count_cuts(address: int, keys_at: int, first: int) -> int:
-    """Count the thresholds below the key of each of 8 slots, from slot `first` on.
+    """Count the thresholds below a row's key, for each of the 8 slots from `first` on.
 
-    Return the 8 counts as the bytes of one number.
+    Returns the 8 counts as the bytes of one number. `keys_at` is the keys' address.
     """
     table = table_at(address, TABLE)
     keys = carray(pointer(keys_at), (LANES,), np.int32)
@@ -108,7 +105,7 @@ def count_cuts(address: int, keys_at: int, first: int) -> int:
 
 @kernel(void(uint64, uint64, uint64))
 def read_codes(row: int, address: int, out: int) -> None:
-    """Write one byte for each of 64 slots: the slot's code in a row."""
+    """Write a row's codes, one byte for each of 64 slots, to the address `out`."""
     table = table_at(address, TABLE)
     keys = reserve(4)
     codes = carray(pointer(out), (LANES // 8,), np.uint64)
@@ -125,9 +122,10 @@ def read_codes(row: int, address: int, out: int) -> None:
 
 @kernel(void(uint64, int64, int64, uint64, uint64))
 def fill_places(address: int, first: int, end: int, codes: int, out: int) -> None:
-    """Write the leaf, as its index in the tree, that a row reaches in each tree.
+    """Find the leaf that a row reaches in each tree of groups `first` to `end` - 1.
 
-    Groups `first` to `end` - 1 of the trees are evaluated; each group gets 64 bytes.
+    Writes 64 bytes for each group to the address `out`: the leaf's index in each tree.
+    `codes` is the address of the row's codes.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
@@ -138,10 +136,7 @@ def fill_places(address: int, first: int, end: int, codes: int, out: int) -> Non
 
 @njit(inline="always")
 def leaf_of(groups: Groups, g: int, k: int, place: int) -> int:
-    """Return the number of a leaf among all leaves.
-
-    The leaf is at index `place` of the tree in lane `k` of group `g`.
-    """
+    """Return the number, among all leaves, of leaf `place` of tree `k` in group `g`."""
     first = groups.first_values[g] + (uint64(k) << uint64(groups.depths[g]))
     leaf: int = first + uint64(place)
     return leaf
@@ -151,19 +146,16 @@ def leaf_of(groups: Groups, g: int, k: int, place: int) -> int:
 def add_leaf(
     groups: Groups, leaf: int, target: int, terms: int, totals: Floats
 ) -> None:
-    """Add the values of a leaf to `totals` (R,).
-
-    The first value is added at `target`.
-    """
+    """Add the values of leaf number `leaf` to `totals[target : target + terms]`."""
     for v in range(terms):
         totals[target + v] += groups.values[leaf * uint64(terms) + uint64(v)]
 
 
 @kernel(float64(uint64, uint64))
 def add_values(row: int, address: int) -> float:
-    """Return a row's raw score, as `margin` does.
+    """Return the raw score of the row at address `row`, as `margin` does.
 
-    All leaves are found before the first addition.
+    The leaves of up to `SPAN` groups are found before their values are added.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
@@ -184,17 +176,16 @@ def add_values(row: int, address: int) -> float:
 
 @kernel(float64(ROW, uint64), ONE_ROW)
 def simd_margin(row: NDArray[np.float32], address: int) -> float:
-    """Return the raw score of one row, with the same bits as `margin`."""
+    """Return the only raw score of one row, with the same bits as `margin`."""
     return float(add_values(row.ctypes.data, address))
 
 
 @kernel(int64(uint64, uint64, float64[::1]))
 def simd_early(row: int, address: int, out: Any) -> int:
-    """Add trees to the sum `out[0]` until it passes a limit; return the exit code.
+    """Add the leaf values of the row at address `row` to `out[0]`, up to a limit.
 
-    The exit code is `4 * (number of trees added) + answer`, as `early` returns. Trees
-    are evaluated in groups of 64: one group, then one, two and four at a time, since
-    most rows stop in the first group.
+    Returns 4 * (number of trees added) + answer, as `early` does. Groups of 64 trees
+    are evaluated one, one, two, four ... at a time, as most rows stop in the first.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
@@ -231,7 +222,7 @@ def simd_early(row: int, address: int, out: Any) -> int:
 
 @kernel(int64(ROW, uint64), ONE_ROW)
 def simd_decide(row: NDArray[np.float32], address: int) -> int:
-    """Return the answer for one row, 0, 1 or `UNDECIDED`, as `decide` does."""
+    """Return the class of one row, 0, 1 or `UNDECIDED`, as `decide` does."""
     return int(follow_limits(simd_early, TABLE, row.ctypes.data, address)[0] & 3)
 
 
@@ -244,9 +235,9 @@ def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
 def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Add base models to `totals` (R,) until one class leads by enough.
+    """Add a row's leaf values to `totals` (R,) until the best class leads by enough.
 
-    Return the code, as `early_by_margin` does.
+    Returns the code that `early_by_margin` returns.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
@@ -276,7 +267,7 @@ def simd_margins(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 @kernel(MANY)
 def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Add the leaf values of all trees to the totals (N, R), as `raw_scores` does."""
+    """Add to `totals` (N, R) the values of the rows' leaves, as `raw_scores` does."""
     table = table_at(address, TABLE)
     groups = groups_of(table)
     bytes_, found = reserve(1), reserve(SPAN)
@@ -294,7 +285,7 @@ def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 @kernel(MANY)
 def simd_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write each row's sum and code to `totals` and `codes`, as `early_many`."""
+    """Write each row's sum (N, 1) and code (N,), as `early_many` does."""
     for i in range(X.shape[0]):
         codes[i] = simd_early(X[i].ctypes.data, address, totals[i])
 

@@ -1,4 +1,4 @@
-"""Compiled evaluation of any trees, node by node. Arguments are not checked."""
+"""Compiled evaluation of trees with any splits, node by node. Nothing is checked."""
 
 import math
 
@@ -29,7 +29,7 @@ STARTS, TARGETS, BITS = INTS, frozen(int32), frozen(uint32)
 def in_set(
     value: float, category: int, starts: NDArray[np.int64], bits: NDArray[np.uint32]
 ) -> int:
-    """Return 1 if the category set contains the truncated value, else 0."""
+    """Return 1 if the category set `category` contains the truncated value, else 0."""
     if not (value > -1.0 and value < 2147483648.0):
         return 0
     code = int(value)
@@ -48,10 +48,14 @@ def goes_left(
     starts: NDArray[np.int64],
     bits: NDArray[np.uint32],
 ) -> int:
-    """Return 1 if a row with this value goes to the left child of a node, else 0."""
+    """Return 1 if a value sends a row to a node's left child, 0 if to the right.
+
+    `threshold`, `category` and `flags` are the node's; `starts` and `bits` are the
+    category sets of all nodes.
+    """
     if math.isnan(value):
         if not flags & NAN_IS_ZERO:
-            return flags & MISSING_LEFT
+            return flags & MISSING_LEFT  # which is 1
         value = 0.0
     if category >= 0:
         found = in_set(value, category, starts, bits)
@@ -76,10 +80,7 @@ def leaf_of(
     starts: NDArray[np.int64],
     bits: NDArray[np.uint32],
 ) -> int:
-    """Walk from `root` to a leaf.
-
-    Return the leaf's row number in the array of leaf values.
-    """
+    """Walk from node `root` to a leaf; return the position of its leaf values."""
     n = root
     column = nodes[n]["column"]
     while column >= 0:
@@ -113,9 +114,9 @@ def add_trees(
     bits: NDArray[np.uint32],
     out: Floats,
 ) -> None:
-    """Add the leaf values of each tree t to the raw scores `out` (N, R).
+    """Add to the raw scores `out` (N, R) the values of the leaves that rows X reach.
 
-    The first value is added to column `targets[t]`.
+    The first value of tree t is added to column `targets[t]`.
     """
     for i in range(X.shape[0]):
         for t in range(targets.shape[0]):
@@ -139,9 +140,9 @@ def find_leaves(
     bits: NDArray[np.uint32],
     out: NDArray[np.int32],
 ) -> None:
-    """Write to `out` (N, T) the leaf that each row of X reaches in each tree.
+    """Write to `out` (N, T) which leaf each row of X reaches in each tree.
 
-    A leaf is given by its row number in the array of leaf values.
+    A leaf is given by the position of its leaf values.
     """
     for i in range(X.shape[0]):
         for t in range(out.shape[1]):
