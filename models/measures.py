@@ -115,7 +115,7 @@ def auc(
 def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
     """Compute R^2: the share of the labels' squared deviation that values explain.
 
-    The result is at most 1, perhaps -infinity. If all labels are equal, it is 1 if all
+    The result is at most 1, at worst -infinity. If all labels are equal, it is 1 if all
     values are right, else 0, as in scikit-learn.
     """
     own, given, each = _numbers(labels, values, weights)

@@ -25,7 +25,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 def bound_sums(
     terms: BaseModels, order: NDArray[np.int64]
 ) -> tuple[Floats, Floats] | None:
-    """Bound the sum of the scores of the base models after each position of `order`.
+    """Bound the sum of all later base scores, for each position of `order`.
 
     Returns (least, most), each (T, R) for R sums, with room for rounding errors.
     Returns None if base scores have no bounds, as those of linear terms.
@@ -147,7 +147,7 @@ class ClassBounds:
 def bound_by_class(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> ClassBounds | None:
-    """Make `ClassBounds` for base models in `order`; None if these have no bounds."""
+    """Make `ClassBounds` for base models in `order`; None if base scores have none."""
     sums = bound_sums(terms, order)
     if sums is None:
         return None

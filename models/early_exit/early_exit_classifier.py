@@ -26,7 +26,7 @@ TINY = np.nextafter(0.0, 1.0)  # least sum for which the second class is chosen
 
 
 def _gives_probabilities(classifier: Any) -> bool:
-    """Return True if a classifier's estimator has probabilities; Boosters always do."""
+    """Return True if a classifier's estimator gives probabilities, as Boosters do."""
     given = classifier.estimator
     return hasattr(given, "predict_proba") or not hasattr(given, "fit")
 
@@ -116,8 +116,8 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             Not used.
         groups
             (N,) number or name of each row's group, if some rows belong together,
-            such as the rows of one patient. Each group is in one of the halves, and
-            the promise does not take its rows for independent.
+            such as the rows of one patient. A group is never divided between the
+            halves, and the promise allows for dependence within groups.
 
         Raises
         ------

@@ -82,7 +82,7 @@ class _Evaluator:
         return self.classifier.classes[self.choices(X)[0]]
 
     def choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
-        """Return the positions (N,) of rows' classes, and base models used (N,)."""
+        """Return the position of each row's class (N,), and base models used (N,)."""
         return self._choices(self.classifier.rows(X))
 
     def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
@@ -174,14 +174,9 @@ class EarlyExit(_Evaluator):
         return int(self._choices(self.classifier.row(row)[None])[0][0])
 
     def answer(self, row: Rows) -> EarlyAnswer:
-        """Return the class of one full row, base models used, and scores or bounds.
+        """Return one full row's class, base models used, and class scores or bounds.
 
-        The method `choose` returns the same class.
-
-        Raises
-        ------
-        BadRow
-            If a linear term that was evaluated is not a finite number.
+        The class is that of `choose`. BadRow if an evaluated linear term is not finite.
         """
         try:
             fits = (
@@ -248,14 +243,9 @@ class MarginExit(_Evaluator):
         return chosen if chosen >= 0 else self.classifier.choose(row)
 
     def answer(self, row: Rows) -> EarlyAnswer:
-        """Return the class of one full row, base models used, and scores or bounds.
+        """Return one full row's class, base models used, and class scores or bounds.
 
-        The method `choose` returns the same class.
-
-        Raises
-        ------
-        BadRow
-            If a linear term that was evaluated is not a finite number.
+        The class is that of `choose`. BadRow if an evaluated linear term is not finite.
         """
         packed = self.packed
         if packed is not None and packed.takes(row):

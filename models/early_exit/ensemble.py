@@ -260,12 +260,8 @@ class Ensemble:
         """Make the evaluator that follows a schedule.
 
         The schedule's threshold decides, even if it differs from the ensemble's.
-
-        Raises
-        ------
-        BadInput
-            If the schedule has another number of base models or classes than the
-            ensemble, or another bias.
+        BadInput if the schedule is for other numbers of base models or classes, or
+        another bias.
         """
         if isinstance(schedule, Schedule):
             self._check_binary()

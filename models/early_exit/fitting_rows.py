@@ -75,7 +75,7 @@ def make_blocks(spread: Floats) -> Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitScores:
-    """Computes the base scores of rows, of few rows at a time to save memory."""
+    """Computes base scores for few rows at a time, to save memory."""
 
     # Function from rows (N, width) to scores (N, T) for two classes, (N, T, K) for more
     base_scores: Callable[[Rows], Floats]
@@ -104,7 +104,7 @@ class FitScores:
     def parts(self, X: Rows) -> Iterator[Rows]:
         """Yield X in parts of consecutive rows.
 
-        A part has at least one row; otherwise its scores take at most `PART_BYTES`.
+        The scores of a part take at most `PART_BYTES`, unless it is a single row.
         """
         step = max(1, PART_BYTES // self.row_bytes)
         return (X[first : first + step] for first in range(0, len(X), step))
@@ -115,7 +115,7 @@ class FitScores:
         return scores if self.blocks is None else self.blocks.sums(scores)
 
     def of(self, X: Rows) -> Floats:
-        """Compute the scores of all rows X, of few rows at a time."""
+        """Compute the scores of all rows X, for few rows at a time."""
         out = np.empty((len(X), *self.scores(X[:1]).shape[1:]))
         first = 0
         for part in self.parts(X):
@@ -124,9 +124,9 @@ class FitScores:
         return out
 
     def draw(self, X: Rows, seed: int) -> Rows:
-        """Return as many random rows of X as have scores within `MOST_BYTES`.
+        """Draw random rows of X, as many as `MOST_BYTES` of scores allow.
 
-        The rows keep their order; if all fit, X is returned.
+        The rows keep their order. X is returned if all rows fit.
         """
         most = MOST_BYTES // max(1, self.scores(X[:1]).nbytes)
         if len(X) <= most:

@@ -90,7 +90,7 @@ def read_booster(booster: Any) -> Classifier | Regressor:
 
 
 def read_file(path: Path) -> Classifier | Regressor:
-    """Compile a model file of LightGBM or XGBoost; its content tells its format."""
+    """Compile a model file of LightGBM or XGBoost; the format is detected."""
     data = path.read_bytes()
     if is_ubj(data):
         return read_xgboost(data)

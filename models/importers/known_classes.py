@@ -6,10 +6,7 @@ from typing import Any
 
 
 def find_class(thing: Any, known: Iterable[str]) -> str | None:
-    """Return the full name, "module.Class", of an object's class.
-
-    Return None if the name is not in `known`.
-    """
+    """Return the name in `known`, "module.Class", of an object's class, or None."""
     kind = type(thing)
     for full in known:
         module, _, name = full.rpartition(".")

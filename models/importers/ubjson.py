@@ -131,7 +131,7 @@ class _Reader:
         return values
 
     def typed(self) -> Any:
-        """Read an array of numbers of one type, from the sign `$` on."""
+        """Read an array of numbers of one type, which begins with the sign `$`."""
         self.take(1)
         marker = self.take(1)
         if marker not in NUMBERS or self.take(1) != b"#":

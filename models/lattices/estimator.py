@@ -50,8 +50,8 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         score then bends where inputs are equal.
     monotonic
         Map from columns to signs: +1 if the score of the second class must never fall
-        as the column rises, -1 if it must never rise. Rounding never breaks this;
-        missing values are excepted. Two classes only.
+        as the column rises, -1 if it must never rise. This holds to the last
+        bit, but not for missing values. Two classes only.
     l2, laplacian
         Weights >= 0 of two penalties on the total loss of the training set: the
         squared vertices, and the squared differences of vertices along edges.

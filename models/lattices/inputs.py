@@ -77,10 +77,11 @@ def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
 def join_inputs(
     together: Floats, shape: tuple[int, int], rng: np.random.Generator
 ) -> Any:
-    """Choose the inputs of each lattice (T, S), so that they interact.
+    """Choose inputs (T, S) for each lattice, so that a lattice's inputs interact.
 
-    The next input of a lattice is the one that trees test most often together with the
-    inputs already chosen. Pairs that other lattices already have count for less.
+    The next input of a lattice is the one that trees test most often together with its
+    inputs so far, by the counts `together` (d, d). Pairs that other lattices already
+    have count for less.
     """
     T, S = shape
     d = len(together)

@@ -67,7 +67,7 @@ class Lattices(SumOfTerms):
         return sums
 
     def margin(self) -> "Lattices":
-        """Return these lattices: for two classes they have one raw score."""
+        """Return these lattices, as they have a single raw score for two classes."""
         return self
 
     def base_scores(self, X: Rows) -> Floats:
@@ -93,7 +93,10 @@ class Lattices(SumOfTerms):
         return replace(self, packed=pack_lattices(self, everything, Never()))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack lattices in `order` for the rule `stops`; None if no kernel fits."""
+        """Pack lattices in `order` for a kernel that stops by the rule `stops`.
+
+        Return None if no kernel can evaluate the lattices.
+        """
         return pack_lattices(self, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:

@@ -86,8 +86,8 @@ def pack_lattices(
 def sorting_network(size: int) -> list[tuple[int, int]]:
     """Return Batcher's network that sorts `size` values, as pairs of positions.
 
-    Compare the pairs in turn, and swap two values if the first is smaller. After all
-    pairs the values descend.
+    Compare the two values of each pair in turn, and swap them if the first is smaller.
+    After all pairs the values descend.
     """
     whole = 1 << (size - 1).bit_length()
     steps = []
@@ -167,7 +167,7 @@ def _blocks(
 
 
 def _room(columns: int, pitch: int, S: int, R: int) -> dict[str, int]:
-    """Return the offset in bytes of each array of a kernel, and the sum as "work"."""
+    """Return each array's byte offset in a kernel's memory; "work" is its size."""
     cells = max(2, 2**S // 8)
     sizes = {
         "calibrated": 4 * columns,  # size of the part before it; the next likewise

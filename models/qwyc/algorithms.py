@@ -60,9 +60,10 @@ class Algorithm2:
 def stop_most(
     sums: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[float, float]:
-    """Return the lower and the upper threshold that stop the most rows.
+    """Return (lower, upper): the thresholds that stop the most rows.
 
-    At most `allowed` of the stopped rows are errors.
+    A row stops if its sum is below `lower` or above `upper`. At most `allowed` rows may
+    stop on the wrong side: positive rows low, or the others high.
     """
     ascending = np.argsort(sums, kind="stable")
     values = sums[ascending]
@@ -113,11 +114,10 @@ def algorithm_1(
 ) -> tuple[Rows, Floats, Floats]:
     """QWYC, Algorithm 1 (QWYC*): return order, lower and upper thresholds, each (T,).
 
-    Each position takes the base model k with the smallest J = c_k * active rows /
-    newly stopped rows; of equals the first. Once every row has stopped, the
-    remaining base models follow in ascending order. c_k is the cost of base model
-    k. Unlike in the paper, c_k includes the cost of the features that only k needs
-    so far.
+    Each position gets the base model k with the smallest J = c_k * active rows / newly
+    stopped rows; of equals the first. Once every row has stopped, the remaining base
+    models follow in ascending order. c_k is the cost of base model k. Unlike in the
+    paper, c_k includes the cost of features that k would be the first to read.
     """
     left = ActiveExamples(scores, positive)
     count = len(left.models)

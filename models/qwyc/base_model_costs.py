@@ -63,8 +63,8 @@ class ModelCosts:
     def next(self, models: Rows, done: Flags) -> Floats:
         """Return the cost (L,) of using each of `models` next.
 
-        This includes features that the base model reads, except the features that
-        `done` (F,) marks as computed.
+        It includes the costs of features that the base model reads, except the features
+        that `done` (F,) marks as computed.
         """
         costs: Floats = self.own[models] + (self.uses[models] & ~done) @ self.features
         return costs

@@ -124,8 +124,8 @@ def keep_within(
 ) -> list[tuple[AnySchedule, int]]:
     """Count the rows of `part` whose decision each schedule changes.
 
-    Adds them to the counts so far. Returns (schedule, count) for each schedule before
-    the first count above `most`.
+    The numbers are added to those in `counted`. Returns (schedule, count) for each
+    schedule before the first count above `most`.
     """
     kept = []
     for schedule, before in counted:
@@ -164,7 +164,7 @@ def most_changed(
     probability that it changes at most this number of the calibration decisions is at
     most 1 - confidence. The number is below 0 if there are too few rows for a proof.
 
-    Without groups, rows are independent, and the binomial distribution is exact. With
+    Without groups, rows are independent, and their number of changes is binomial. With
     `groups` (M,), a number for each row, only groups are independent: the share of
     changed rows of a group lies in [0, 1], however its rows depend on each other. For
     the sum of n such shares and a number t, Bentkus' bound (On Hoeffding's
@@ -174,8 +174,8 @@ def most_changed(
 
     where B is binomial with n trials and the mean of the shares: (a - x)+ is convex,
     and no sum of such variables is above B in convex order (Hoeffding, 1956 and 1963).
-    Between whole numbers a ratio of linear functions has no minimum, so only whole a
-    are tried. A group smaller than the largest counts in proportion to its rows.
+    Only whole a are tried, as the minimum is never between whole numbers. A group
+    smaller than the largest counts in proportion to its rows.
     """
     from scipy.special import bdtr
 
@@ -247,7 +247,11 @@ def check_rate(
     decisions: object = None,
     calibration_decisions: object = None,
 ) -> None:
-    """Raise BadInput if `alpha` is out of range or calibration rows are too few."""
+    """Check those arguments of `fit_schedule` that concern calibration.
+
+    Raises BadInput if a share is out of range, an argument is missing, or calibration
+    rows are too few.
+    """
     if not 0 <= alpha < 1:
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
     if confidence is None:

@@ -66,17 +66,17 @@ def fit_schedule(
         (T,) cost of each base model in any unit, > 0; default 1 each.
     feature_costs, uses
         (F,) cost of each feature in the same unit, >= 0; (T, F) bool, True for the
-        features that each base model reads. The first reader pays for a feature (see
-        `cut_stages`). By default all features are known.
+        features that each base model reads. The first base model that reads a feature
+        pays for it. By default all features are known.
     method
         "polydom": order by impurity, thresholds by optimal stopping; the chance that a
         stop is wrong is estimated from rows with similar sums. "qwyc": QWYC*, Algorithm
         1. "fixed": Algorithm 2 on `order`. "qwyc" and "fixed" overfit: on new rows they
         change several times as many decisions.
     order
-        Fixed order: "natural", "random", "individual-mse", "greedy-mse", or the T base
-        models themselves. "fixed" needs an order; "polydom" then fits only thresholds;
-        "qwyc" refuses an order.
+        Fixed order: "natural", "random", "individual-mse", "greedy-mse", or the numbers
+        of the T base models. "fixed" needs an order; "polydom" then fits only
+        thresholds; "qwyc" refuses an order.
     target
         (N,) labels on the scale of the scores, for the two MSE orders; default the
         ensemble's own scores, which need no labels.

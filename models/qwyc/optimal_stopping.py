@@ -2,8 +2,8 @@
 
 Optimal stopping compares the cost of stopping a row with the cost of going on,
 backwards from the last base model. A wrong stop costs the same `penalty` at every
-position. The penalty is the smallest one with which no more decisions change than alpha
-allows. Rows with similar sums say how likely a stop is to be wrong (`log_odds`).
+position. The penalty is as small as possible while at most the share alpha of decisions
+changes. Rows with similar sums say how likely a stop is to be wrong (`log_odds`).
 Thresholds that only count the endings of the rows themselves overfit.
 """
 
@@ -81,7 +81,7 @@ class Stopping:
     def likely(
         self, rows: Rows, values: Floats, positive: Flags, a: int, b: int
     ) -> NDArray[np.uint8]:
-        """Return levels (n,), each the chance of a row to end positive.
+        """Return levels (n,), which tell how likely each row is to end positive.
 
         Outside [a, b) levels are exact: 255 for a positive row, else 0.
         """

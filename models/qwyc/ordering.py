@@ -106,7 +106,7 @@ def purest(
     costs: Floats,
     threads: int,
 ) -> int:
-    """Return the position of the unused base model to take next.
+    """Return the position, among unused base models, of the best to use next.
 
     It removes most impurity per cost.
     """
@@ -171,7 +171,10 @@ def order_by_margin_impurity(
 def unsettled(
     values: Floats, positive: Flags, whole: float, both: bool, penalty: float = PENALTY
 ) -> Flags:
-    """Return a mask of the rows for which going on is cheaper than stopping now."""
+    """Return a mask of the rows for which going on is cheaper than stopping now.
+
+    `whole` is the cost of all base models, `penalty` that of a wrong stop in ensembles.
+    """
     ascending = np.argsort(values, kind="stable")
     ordered = values[ascending]
     cuts = cheapest_cuts(
@@ -192,7 +195,7 @@ def make_order(
     *,
     seed: int = 0,
 ) -> Rows:
-    """Return an order of base models (T,): `order` itself, or the order of that name.
+    """Return an order of base models (T,): `order` itself, or the order that it names.
 
     The named orders are those of QWYC's appendix B. Orders by squared error compare
     scores with `target` (N,).

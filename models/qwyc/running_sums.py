@@ -4,7 +4,7 @@ Each row has a number after each position: its running sum, or, for more than tw
 classes, minus its margin. A row stops low if its number is below the lower threshold,
 and stops high if its number is above the upper threshold. Cut c of n sorted numbers is
 the threshold midway between number c and the next, so that c numbers lie below. No cut
-separates equal numbers. Cuts 0 and n lie just outside all numbers.
+separates equal numbers. Cut 0 lies just below all numbers, cut n just above.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class RunningSums(Protocol):
 
 
 class ScoreSums:
-    """The numbers for two classes: running sums. A positive row must not stop low."""
+    """Numbers of rows for two classes: running sums. Positive rows may not stop low."""
 
     def __init__(
         self, scores: Floats, order: Rows, positive: Flags, border: float | None = None
@@ -74,7 +74,10 @@ class ScoreSums:
 
 
 class MarginSums:
-    """The numbers for K classes: minus the margin of the best class over the second."""
+    """Numbers of rows for K classes: minus the margin of the best class.
+
+    A row must not stop while another class than its final class leads.
+    """
 
     border: float | None = None
 
@@ -107,7 +110,10 @@ def spread_of(sums: RunningSums) -> Floats:
 
 
 def parted(values: Floats) -> NDArray[np.bool_]:
-    """Return a mask (n + 1,) of the cuts of n sorted values where a threshold fits."""
+    """Return a mask (n + 1,) of the cuts between n sorted values that differ enough.
+
+    It is True if a threshold fits between the values on both sides of the cut.
+    """
     middle = values[:-1] / 2 + values[1:] / 2  # halved first: sums may overflow
     valid = np.ones(len(values) + 1, np.bool_)
     valid[1:-1] = (values[:-1] < middle) & (middle < values[1:])
@@ -115,7 +121,7 @@ def parted(values: Floats) -> NDArray[np.bool_]:
 
 
 def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
-    """Encode `rows`, sorted by `values`: a row equal to the row before becomes ~row.
+    """Encode `rows`, sorted by `values`: ~row if its value equals the value before.
 
     >>> list_entries(np.array([4, 0, 2, 1, 3]), np.array([-2.0, -1, -1, 0.5, 3]))
     array([ 4,  0, -3,  1,  3], dtype=int32)

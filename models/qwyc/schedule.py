@@ -167,10 +167,7 @@ class Schedule(_Ordered):
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Return each row's decision (N,), and how many base models it used (N,).
 
-        Raises
-        ------
-        BadInput
-            If the scores are not (N, T) finite numbers.
+        BadInput unless the scores are (N, T) finite numbers.
         """
         scores = check_scores(scores, len(self.order))
         decisions = np.empty(len(scores), np.bool_)
@@ -188,8 +185,8 @@ class MarginSchedule(_Ordered):
     the largest sum after the base model at position r exceeds the second largest by
     more than `margin[r]`, the row stops with the leading class. After the last base
     model, the answer is the class with the largest sum of all scores, added in the base
-    models' own order. Of equal sums the first is the largest. A schedule is immutable,
-    and safe to share between threads.
+    models' own order. Of equal sums the first wins. A schedule is immutable, and safe
+    to share between threads.
 
     Attributes
     ----------
@@ -236,10 +233,7 @@ class MarginSchedule(_Ordered):
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return each row's class (N,), and how many base models it used (N,).
 
-        Raises
-        ------
-        BadInput
-            If the scores are not (N, T, K) finite numbers.
+        BadInput unless the scores are (N, T, K) finite numbers.
         """
         scores = check_scores(scores, len(self.order), len(self.bias))
         choices = np.empty(len(scores), np.int64)

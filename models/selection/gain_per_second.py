@@ -149,10 +149,9 @@ class _Rule:
         return allowed_s - self.race.seconds - own_s
 
     def _halving_s(self) -> float:
-        """Estimate the seconds of halving by 3 at the costs seen so far.
+        """Estimate how long halving by 3 would take, at the costs seen so far.
 
-        Each round keeps the third of the learners with the least expected
-        errors.
+        Each of its rounds keeps the third of learners with the least expected errors.
         """
         falls = self._falls()
         arms = sorted(self.race.active, key=lambda name: self._expected(name, falls))

@@ -49,8 +49,8 @@ class CannotBeSent(Exception):
 class Worker:
     """A process that has copies of all arms and trains one at a time.
 
-    `rows` are the arrays that the pickled arms refer to. `limit_s` is the largest
-    time of one training in wall seconds.
+    `rows` are the splits that the pickled arms share. `limit_s` is the largest time of
+    one training in wall seconds.
     """
 
     arms: Mapping[str, bytes]

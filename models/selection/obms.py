@@ -54,7 +54,7 @@ def choose_class(
     quanta: int,
     deviation: float = 1.0,
 ) -> str:
-    """Return the best of unrelated classes by upper confidence (OBMS, Algorithm 1).
+    """Return the best of unrelated classes by confidence bounds (OBMS, Algorithm 1).
 
     The budget is `quanta` quanta of computation, the paper's T. Every class gets one
     quantum; each further quantum goes to the class with the best bound. The result is
@@ -95,8 +95,8 @@ def coarse_grid(
     """Return a few nested classes that represent all of them (OBMS, Definition 1).
 
     The grid is a smallest set S such that every class i has a class j in S with g_i <=
-    g_j <= (1 + slack) g_i, where g_i is class i's penalty at T n_i / |S| examples.
-    BadInput if slack <= 0, the budget is not positive or there are no classes.
+    g_j <= (1 + slack) g_i, where g_i is class i's penalty at T n_i / |S| examples, T =
+    `quanta`. BadInput if slack or quanta are not above 0, or there are no classes.
     """
     if not (slack > 0 and quanta > 0 and classes):
         raise BadInput(
@@ -179,9 +179,9 @@ def vc_penalty(dimension: float, *, scale: float = 1.0) -> Penalty:
 
 
 def tree_penalty(leaves: int, features: int, *, scale: float = 1.0) -> Penalty:
-    """Return the penalty for binary trees with a number of leaves.
+    """Return the penalty for binary trees with `leaves` leaves on `features` columns.
 
-    Their VC dimension is of the order L log2(L D) for L leaves and D features.
+    Their VC dimension is of the order L log2(L D) for L leaves and D columns.
     """
     return vc_penalty(tree_dimension(leaves, features), scale=scale)
 

@@ -160,9 +160,10 @@ def select(
         Function that allocates examples: a name in `STRATEGIES`, or any function of a
         race, such as a strategy with other parameters (`partial(daub, ratio=2.0)`).
     measure
-        Name in `validation_scores.SCORES`, or a `Score`. The measures of numbers are
-        "r2" (1 - squared error / squared error of the mean, not below 0), "mae" (1 -
-        absolute error / absolute error of the median, not below 0) and "squared_error".
+        Name in `validation_scores.SCORES`, or a `Score`. Targets are numbers for "r2"
+        (1 - squared error / squared error of the mean, not below 0), "mae" (1 -
+        absolute error / absolute error of the median, not below 0) and
+        "squared_error", and classes for all other names.
     validation
         Share of the rows to hold out, number of folds, or validation rows (X, y).
     scored

@@ -98,7 +98,7 @@ def _within_class(y: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _held(
     y: NDArray[Any], validation: float | int, rng: np.random.Generator, labels: bool
 ) -> list[NDArray[np.bool_]]:
-    """Return a mask of the validation rows, for each split."""
+    """Return the mask (N,) of the validation rows of each split."""
     order = rng.permutation(len(y))
     if isinstance(validation, int) and 2 <= validation <= len(y):
         if labels:  # rows are dealt class by class, so that folds are stratified

@@ -42,7 +42,7 @@ def successive_halving(race: Race, *, budget: int) -> str:
 
 
 def doubling(race: Race, *, budget: int) -> str:
-    """Repeat `successive_halving` with twice the budget, until `budget` is spent.
+    """Run `successive_halving` with budgets that double, as far as `budget` allows.
 
     Returns the arm that the last run chose. Each run continues the trainings of the run
     before, so all runs together take at most twice the pulls of the last run (SH,

@@ -16,7 +16,7 @@ Scorer = Callable[[Any, Any, Any], float]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A score that validates learners; larger is better."""
+    """A measure of a fitted learner on validation rows; larger is better."""
 
     # Picklable function (fitted estimator, X, y) -> score, or the name of a scorer of
     # scikit-learn; larger is better

@@ -94,6 +94,7 @@ def place_row(row: Rows, address: int, work: int) -> None:
     """Write the positions (D,) of a row's values between keypoints, as int32 at `work`.
 
     A position is 2^20 * (keypoint below + fraction of the gap to the next keypoint).
+    The keypoints are those of the lattices packed at `address`.
     """
     table = table_at(address, TABLE)
     D, P = int64(table.column_count), int64(table.keypoint_count)
@@ -129,7 +130,10 @@ def place_row(row: Rows, address: int, work: int) -> None:
 
 @njit(void(uint64, int64, uint64), **OPTIONS)
 def calibrate_block(address: int, b: int, work: int) -> None:
-    """Calibrate the inputs of block `b`, from the positions of `place_row`."""
+    """Calibrate the inputs of block `b` of the lattices packed at `address`.
+
+    The memory at `work` has the positions from `place_row`, and gets the inputs.
+    """
     table = table_at(address, TABLE)
     B = int64(table.block_count)
     blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
@@ -187,9 +191,10 @@ def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
 
 @njit(void(uint64, uint64, uint64), **OPTIONS)
 def evaluate(address: int, group: int, work: int) -> None:
-    """Write the values (R, LANES) of a group of lattices to the memory at `work`.
+    """Write the values (R, LANES) of one group of the lattices packed at `address`.
 
-    The first group of a block also calibrates the block's inputs.
+    They are written to the memory at `work`. The first group of a block also calibrates
+    the block's inputs.
     """
     table = table_at(address, TABLE)
     first_of = carray(pointer(table.first_of), (int64(table.group_count),), np.int64)
@@ -238,7 +243,8 @@ def reserve(table: Any) -> int:
 
 @njit([void(ROW, uint64, float64[::1]), void(FLOATS, uint64, float64[::1])], **OPTIONS)
 def raw(row: Rows, address: int, out: Floats) -> None:
-    """Write one row's raw scores, the sums over all lattices, to `out` (R,)."""
+    """Write one row's raw scores, by the lattices packed at `address`, to `out`
+    (R,)."""
     table = table_at(address, TABLE)
     work = reserve(table)
     R = int64(table.output_count)
@@ -257,10 +263,10 @@ def raw(row: Rows, address: int, out: Floats) -> None:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: Rows, address: int, out: Floats) -> int:
-    """Add up one row's lattices until the sum passes a limit; write it to `out[0]`.
+    """Add up, in `out[0]`, one row's lattices until the sum passes a limit.
 
-    Returns 4 * (number of lattices added) + the answer: 0, 1, or `UNDECIDED` if no
-    limit was passed.
+    The lattices are packed at `address`. Returns 4 * (number of lattices added) + the
+    answer: 0, 1, or `UNDECIDED` if no limit was passed.
     """
     table = table_at(address, TABLE)
     work = reserve(table)
@@ -285,17 +291,17 @@ def early(row: Rows, address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **OPTIONS)
 def decide(row: Rows, address: int) -> int:
-    """Return one row's answer: 0, 1 or `UNDECIDED`.
+    """Return one row's answer by the lattices packed at `address`.
 
-    A row that passes no limit is compared with the threshold; near it, the row is
-    `UNDECIDED`.
+    It is 0, 1, or `UNDECIDED` near a tie. A row that passes no limit is compared with
+    the threshold.
     """
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **OPTIONS)
 def early_one(row: Rows, address: int) -> tuple[int, float]:
-    """Return (code, sum) of one row.
+    """Return (code, sum) of one row, by the lattices packed at `address`.
 
     The code is 4 * (number of lattices added) + the answer of `decide`.
     """
@@ -307,8 +313,8 @@ def early_one(row: Rows, address: int) -> tuple[int, float]:
 def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
     """Add one row's lattices to `totals` (R,) until the best class leads by enough.
 
-    Returns 4 * (number of lattices added) + `BEST`, or + `UNDECIDED` if no class ever
-    led by enough.
+    The lattices are packed at `address`. Returns 4 * (number of lattices added) +
+    `BEST`, or + `UNDECIDED` if no class ever led by enough.
     """
     table = table_at(address, TABLE)
     work = reserve(table)
@@ -344,13 +350,13 @@ def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
 
 @njit(void(ROWS, *MANY), **OPTIONS)
 def early_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Call `early` for each row; write sums to `totals` (N, 1), and codes (N,)."""
+    """Call `early` for each row; write its sum to `totals` (N, 1) and its code (N,)."""
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, totals[i])
 
 
 @njit(void(ROWS, *MANY), **OPTIONS)
 def early_by_margin_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Call `early_by_margin` for each row; add to `totals` (N, R), write codes (N,)."""
+    """Call `early_by_margin` for each row; add to `totals` (N, R), write `codes`."""
     for i in range(X.shape[0]):
         codes[i] = early_by_margin(X[i], address, totals[i])

@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 
 class Model(NamedTuple):
-    """The training rows, as positions between keypoints, and the parameters."""
+    """Training rows, as positions between keypoints, and parameters of lattices."""
 
     # `places` and `parts`: (N, d) int16 and float32: Keypoint at or below each value,
     # and the fraction of the way to the next keypoint
@@ -214,7 +214,7 @@ def gradient(
     by_vertex: Floats,
     by_bias: Floats,
 ) -> None:
-    """Add the gradient of the log loss of some training rows to three arrays.
+    """Add the gradient of the log loss of the training rows `rows` to three arrays.
 
     These are `by_calibration` (T, S, P + 1), `by_vertex` (T, R, V) and `by_bias` (R,).
     If `joint`, the loss is that of the sum of all lattices, else that of each lattice

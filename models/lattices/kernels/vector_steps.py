@@ -61,10 +61,10 @@ def calibrate(builder: Any, low: Any, high: Any, part: Any, out: Any) -> None:
 
 @in_llvm(types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS))
 def collect_keys(builder: Any, inputs: Any, places: Any, s: Any, out: Any) -> None:
-    """Write input number `s` of sixteen lattices to `out`, as numbers to sort.
+    """Collect input number `s` of each of sixteen lattices, as keys to sort.
 
-    The input of each lattice is at its position in `places`. The lowest bits of each
-    number are `s`.
+    `places` has the lattices' positions in `inputs`. The keys are written to `out`;
+    their lowest bits are `s`.
     """
     found = gather(builder, inputs, load(builder, places, INTS), INTS)
     which = spread(builder, builder.trunc(s, INT), INTS)
@@ -126,14 +126,14 @@ def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) 
 
 
 def _halving(inputs: int, whole: bool) -> Any:
-    """Make a function that interpolates along the last `inputs` inputs.
+    """Make a function that interpolates along `inputs` of the inputs at once, 1 or 3.
 
     It reads int32 vertices if `whole`, else float64 cells.
     """
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
-        """Write the interpolation at `shares` of cells `far` bytes apart."""
+        """Interpolate between cells `far` bytes apart, at `shares`."""
         row = []
         for _ in range(1 << inputs):
             kind = INTS if whole else DOUBLES

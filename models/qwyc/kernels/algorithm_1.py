@@ -93,12 +93,12 @@ def count_stops(
     both: bool,
     stopped: NDArray[np.int64],
 ) -> None:
-    """Write to `stopped` (L,) how many rows each column could stop.
+    """Write to `stopped` (L,) how many rows each base model could stop next.
 
-    A column holds the scores of one base model, which are added to `sums` (n,). At
-    most `allowed` of the stopped rows have another full decision. The first
-    `positives` rows have a positive full decision. Only the `allowed` + 1 extreme
-    values of each side are sorted.
+    `columns` (L,) are the base models' columns in `scores`, each of which is added to
+    the running `sums` (n,). At most `allowed` of the stopped rows have another full
+    decision. The first `positives` rows have a positive full decision. Only the
+    `allowed` + 1 extreme values of each side are sorted.
     """
     n = rows.shape[0]
     values = np.empty((BLOCK, n), np.float64)

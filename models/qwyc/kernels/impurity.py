@@ -112,9 +112,9 @@ def measure_margin_impurity(
 ) -> None:
     """Write to `impurity` (L,) the impurity after each base model; K classes.
 
-    Rows are put into `MARGIN_BINS` equal bins by their new margin, up to the largest.
-    The impurity of a bin of n rows is n sqrt(e). e is the share of rows whose leading
-    class is not the class chosen at the end, with half a row added to either count.
+    Rows are put into `MARGIN_BINS` equal bins by their new margin, up to the largest. A
+    bin of n rows has the impurity n sqrt((w + 0.5) / (n + 1)), where w rows have
+    another leading class than the class chosen at the end.
     """
     count = rows.shape[0]
     margins = np.empty(count, np.float64)

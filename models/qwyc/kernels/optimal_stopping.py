@@ -81,7 +81,7 @@ def fill_levels(
     end: int,
     levels: NDArray[np.uint8],
 ) -> None:
-    """Write the `levels` (n,) of ascending running sums, from `first` to `end` - 1.
+    """Write `levels[first:end]` of rows with ascending running sums `values` (n,).
 
     A level is 128 + 8 times the log odds that the row ends at `border` or above,
     limited to 1 ... 254.
@@ -108,12 +108,12 @@ def cheapest_cuts(
     penalty: float,
     both: bool,
 ) -> tuple[int, int]:
-    """Return (a, b): entries [:a] stop low, entries [b:] stop high, the rest go on.
+    """Return (a, b): `ids[:a]` stop low, `ids[b:]` stop high, the rest go on.
 
-    These cuts of the list have the least total cost. A wrong stop costs `penalty`. A
-    low stop is wrong with probability `chances` (n,), a high stop with 1 - `chances`.
-    To go on costs `onward` (n,) >= 0 for each entry; NaN marks rows that stopped at an
-    earlier position. Unless `both`, nothing stops high, and b is n.
+    These cuts of the list `ids` have the least total cost. A wrong stop costs
+    `penalty`. A low stop is wrong with probability `chances` (n,), a high stop with 1 -
+    `chances`. To go on costs `onward` (n,) >= 0 for each entry; NaN marks rows that
+    stopped at an earlier position. Unless `both`, nothing stops high, and b is n.
 
         ids      4      0      ~2     1      3
         chances  0      0      1      1      1
@@ -222,12 +222,12 @@ def improve_cuts(
     widest: NDArray[np.int64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """Choose the cuts of each position again, from the last to the first, in place.
+    """Choose the `cuts` (2, T) of each position anew, from the last to the first.
 
-    `cuts` (2, T) stay within the cuts `widest`. The total of the `costs` (T,) and
-    of a `penalty` for each wrong stop never rises. The probability that a row ends
-    positive is a weighted mean: the row's own ending has the weight `OWN`, the
-    row's level the rest. Levels 0 and 255 are exact.
+    They are changed in place, and stay within the cuts `widest`. The total of the
+    `costs` (T,) and of a `penalty` for each wrong stop never rises. The probability
+    that a row ends positive is a weighted mean: the row's own ending has the weight
+    `OWN`, the row's level the rest. Levels 0 and 255 are exact.
     """
     last = starts.shape[0] - 2
     of_level = level_chances()
