@@ -110,9 +110,9 @@ def spread_of(sums: RunningSums) -> Floats:
 
 
 def parted(values: Floats) -> NDArray[np.bool_]:
-    """Return a mask (n + 1,) of the cuts between n sorted values that differ enough.
+    """Return a mask (n + 1,) of the cuts of n sorted values.
 
-    It is True if a threshold fits between the values on both sides of the cut.
+    A cut is True if a threshold fits between the values on its two sides.
     """
     middle = values[:-1] / 2 + values[1:] / 2  # halved first: sums may overflow
     valid = np.ones(len(values) + 1, np.bool_)

@@ -243,8 +243,7 @@ def reserve(table: Any) -> int:
 
 @njit([void(ROW, uint64, float64[::1]), void(FLOATS, uint64, float64[::1])], **OPTIONS)
 def raw(row: Rows, address: int, out: Floats) -> None:
-    """Write one row's raw scores, by the lattices packed at `address`, to `out`
-    (R,)."""
+    """Write one row's raw scores to `out` (R,) by lattices packed at `address`."""
     table = table_at(address, TABLE)
     work = reserve(table)
     R = int64(table.output_count)
