@@ -1,4 +1,4 @@
-"""Build an index offline: a file with models, their costs, and a look-up for both.
+"""Build an index offline: a file with models, their costs, and a look-up structure.
 
 Python imports a public name at its first use, so that a command that only prints its
 help does not wait for compilers and learners.

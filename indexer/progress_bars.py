@@ -50,7 +50,7 @@ class StageTimes:
             self._within[-1] += took
 
     def facts(self) -> dict[str, float]:
-        """Return the seconds of each stage, and of "other": outside of all stages."""
+        """Return the seconds of each stage; "other" is time outside of all stages."""
         other = self._now() - self._began - sum(self.seconds.values())
         return {**self.seconds, "other": max(other, 0.0)}
 

@@ -21,7 +21,7 @@ IN_FLIGHT = 2  # calls per process: one running, one waiting
 RETRIES = 2
 LOOK_S = 1.0  # seconds between two counts of the workers
 WAIT_S = 10.0  # seconds to wait for workers if a cluster has none
-CALL_S = 1.0  # duration of a call that can be as long or as short as its caller likes
+CALL_S = 1.0  # seconds that a call should take, if its caller can divide the work
 CURE = (
     "use fewer workers (`--on local:2`) or smaller items, and run it again: what is "
     "done is kept in the cache"

@@ -53,7 +53,7 @@ def _best(
 
 
 def _withheld(items: Sequence[Item], package: Package) -> NDArray[np.int64]:
-    """Return masks (N,) of the features for which each item lacks columns."""
+    """Return a mask for each item, shape (N,), of the features that lack columns."""
     if package.kind != "record":
         return np.zeros(len(items), np.int64)
     needs = ColumnNeeds.of(package)

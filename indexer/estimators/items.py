@@ -165,7 +165,7 @@ def _records(
 
 
 def _column(name: str, cells: Any, *, is_fitted: bool) -> Column:
-    """Read a column. After `fit`, strings are not parsed: the index has their kind."""
+    """Read a column. If `is_fitted`, do not parse strings: the index has their kind."""
     import pyarrow as pa
 
     if not isinstance(cells, pa.Array | pa.ChunkedArray):
@@ -204,7 +204,7 @@ def _arrow_of(name: str, cells: Any) -> Any:
 
 
 def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.float64]:
-    """Return an array (count,) with the numbers `known` by row, and NaN elsewhere."""
+    """Return an array (count,) with each number of `known` in its row, else NaN."""
     numbers = np.full(count, np.nan)
     for row, one in known.items():
         try:

@@ -51,7 +51,11 @@ def order_features(
 def answers_along(
     orders: Orders, masks: Sequence[int], accuracies: NDArray[np.float64]
 ) -> Orders:
-    """Return `fallbacks`, as `order_features` does, for orders that are given."""
+    """Return, for each order, the rows of the models that answer after each feature.
+
+    Entry k is the row of the most accurate set in `masks` that needs only the first k
+    features of the order, k = 0, 1 ...
+    """
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
     return tuple(
@@ -67,7 +71,7 @@ def _answer(done: int, masks: Sequence[int], preferred: Sequence[int]) -> int:
 def _cheapest_first(
     mask: int, start: Sequence[int], cost_of: Callable[[int], float]
 ) -> tuple[int, ...]:
-    """Order the features of `mask` that `start` lacks: each adds the least cost."""
+    """Order the features that `mask` adds to `start`, each time the cheapest to add."""
     done = sum(1 << feature for feature in start)
     order = []
     while left := [f for f in range(mask.bit_length()) if (mask & ~done) >> f & 1]:

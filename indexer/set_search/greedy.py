@@ -109,7 +109,10 @@ def _grow(
     cost_s: Callable[[int], float],
     most: int,
 ) -> list[Sequence]:
-    """Add the best feature to each sequence, or split it if lambda decides which."""
+    """Add the best feature to each sequence.
+
+    If the best feature depends on lambda, split the sequence; at most `most` result.
+    """
     grown: list[Sequence] = []
     for position, (start, end, features) in enumerate(sequences):
         mask = sequences[position].mask

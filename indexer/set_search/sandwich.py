@@ -41,7 +41,7 @@ class Expanded(Mapping[int, float]):
 
 
 class _DenseSandwich:
-    """The bounds of all 2 ** m sets, in arrays that are updated after every layer."""
+    """Bounds of the accuracies of all 2 ** m sets, in arrays."""
 
     def __init__(self, m: int) -> None:
         self.m = m

@@ -21,7 +21,7 @@ Rows = NDArray[np.int64]
 _Choice = tuple[int, int]  # a row, and the mask of missing features that it serves
 
 PATTERNS = 512  # combinations of missing parts that are considered: all for 9 parts
-MORE = 16  # largest number of added sets, unless more sets are kept anyway
+MORE = 16  # largest number of added sets; if more sets are `kept`, their number
 WORTH = 0.005  # least gain in accuracy for which a set is added
 
 
@@ -64,7 +64,7 @@ def best_without(
 
 
 def _levels(parts: Sequence[int]) -> Iterator[list[int]]:
-    """Yield, for k = 1, 2 ..., the masks of k missing parts, and of all but k parts."""
+    """Yield, for k = 1, 2 ..., a list: masks of k missing parts, and of all but k."""
     every, seen = sum(parts), set[int]()
     for k in range(1, len(parts) // 2 + 1):
         lacked = [sum(some) for some in combinations(parts, k)]

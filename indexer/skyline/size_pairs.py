@@ -23,11 +23,10 @@ def prune_pairs(
 ) -> NDArray[np.int64]:
     """Return the rows of candidates that are not proven to be dominated, ascending.
 
-    This is `prune` for sizes of two numbers. If all Bernstein coefficients of a
-    polynomial are at least 0, the polynomial is nowhere negative in its rectangle of
-    sizes. This test of the difference of two costs proves that one candidate never
-    costs more than the other. If it fails, the rectangle is halved, up to `DEEPEST`
-    times.
+    This is `prune` for sizes of two numbers. One candidate never costs more than
+    another if the difference of their costs is nowhere negative. This is proven if all
+    Bernstein coefficients of the difference, in the rectangle of sizes, are at least 0.
+    If some are negative, the rectangle is halved, up to `DEEPEST` times.
     """
     check_pairs(coefficients, accuracies, sizes)
     order = by_accuracy(coefficients, accuracies, sizes)

@@ -104,7 +104,7 @@ class StreamBudget:
         self.seen = 0
 
     def to_come(self, now: int = 0) -> float:
-        """Return the expected number of items after those seen and `now` more."""
+        """Return how many items are expected after the items seen and `now` more."""
         if self._count is None:
             return LASTING * (self.seen + now)
         return max(self._count - self.seen - now, 0)

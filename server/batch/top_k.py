@@ -1,8 +1,8 @@
 """Find the items that are most likely of one class, with one budget for all items.
 
-First every item gets a plan that the knapsack chooses; meanwhile, part of the budget is
-reserved: the cost of as many best plans as the list has places. Then items get their
-best plans, in descending order of their scores, while the budget lasts. This is a
+First every item gets a plan that the knapsack chooses. A part of the budget is reserved
+for second answers: the cost of the best plan for each place of the list. Then items get
+their best plans, in descending order of their scores, while the budget lasts. This is a
 cascade (Viola, Jones 2001) with a threshold that follows from the budget. The ICSP
 paper leaves the question open.
 """

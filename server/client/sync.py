@@ -32,9 +32,8 @@ class Client:
     token
         Bearer token; None if the server needs none.
     grace_s
-        The client waits for an answer for the budget (1 s without one) plus `grace_s`
-        seconds. It gives a batch up if nothing is sent or received for the total budget
-        plus `grace_s` seconds.
+        Seconds that the client waits for an answer beyond the budget (1 s without one).
+        In a batch, it waits as long for the next bytes that can be sent or received.
 
     Examples
     --------

@@ -69,7 +69,7 @@ def begin(
 
 
 def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
-    """Return True if a better answer is acceptable, but may not fit into the time."""
+    """Return True if the best answer is acceptable, but time may be too short."""
     reason = choice.reason
     if reason is None or reason == "missing" or choice.late:
         return False
@@ -252,11 +252,11 @@ class Execution(ABC):
         whole, _ = self._ask(last)
         return bool(models[first].classes[early] != models[last].classes[whole])
 
-    def _with_model(self, features: float, row: int) -> float:
-        """Return the cost, with drift, of `features` (a cost) and of a row's model."""
+    def _with_model(self, features_cost: float, row: int) -> float:
+        """Return the cost of features and of a row's model, times the drift."""
         package = self._planner.package
         seconds = package.checked_s if self._request.exact else package.model_s
-        return (features + float(seconds[row])) * self.choice.drift
+        return (features_cost + float(seconds[row])) * self.choice.drift
 
     def conclude(self) -> Outcome:
         """Return the answer of the best model whose features are all computed.
@@ -502,7 +502,7 @@ class AnytimeExecution(Execution):
             self._next = self._anytime.next(self._aimed, self._computed)
 
     def _high_s(self) -> float:
-        """Return a high quantile of the seconds of all features up to the next one."""
+        """Return a high quantile of the time of all features up to the next one."""
         next_s = self._anytime.high_s(self._costs, self._computed, self._next)
         return float(self._progress.high_s + next_s)
 

@@ -25,12 +25,12 @@ class ExitAudit:
     items. So a `share` of all answers is drawn at random for an audit. A drawn answer
     without an early exit needs no further work.
 
-    A bet says that the rate of changed answers is one of `TIMES` alpha, and not alpha.
-    Each drawn answer multiplies the bet by a likelihood ratio. A Shiryaev-Roberts sum
-    begins a new bet at every answer, so that a change is noticed at any time; a large
-    sum raises the alarm. If no answer changes with a chance above alpha, the expected
-    sum after n answers is at most n, and the mean number of drawn answers until a false
-    alarm is at least `quiet` (Shin, Ramdas and Rinaldo, E-detectors, 2022).
+    For each number in `TIMES`, the drawn answers test if the rate of changed answers is
+    that number times alpha, and not alpha. Each test is a Shiryaev-Roberts sum of
+    likelihood ratios, which notices a change at any time; a large sum raises the alarm.
+    If no answer changes with a chance above alpha, the expected sum after n answers is
+    at most n, and the mean number of drawn answers until a false alarm is at least
+    `quiet` (Shin, Ramdas and Rinaldo, E-detectors, 2022).
 
     Threads may share the object. `alpha` is in [0, 1), or None if nothing is promised;
     then there is no alarm. `share` is in [0, 1]. BadInput is raised for other values.
@@ -67,7 +67,7 @@ class ExitAudit:
         return self.share > 0 and self._draw() < self.share
 
     def answered(self, outcome: Outcome) -> None:
-        """Count an answer that exited early or was selected for an audit."""
+        """Count an answer if it exited early or was selected for an audit."""
         early = outcome.reason == "sure"
         if outcome.base_models is not None:
             used = outcome.base_models_used or 0

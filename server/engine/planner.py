@@ -376,7 +376,7 @@ def promised_alpha(index: Index) -> float | None:
 
 
 def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
-    """Return the rule that chooses each next feature; None if plans are fixed."""
+    """Return the rule that chooses a plan's next feature; None if plans are fixed."""
     package = index.package
     assert package is not None
     # only if costs are measured times can time be left for further features

@@ -31,8 +31,8 @@ class SendTime:
 
     A send time begins when a plan ends, and ends when the answer is written. The times
     of the last `LASTING_S` seconds count, at most `WINDOW` of them. If there are fewer
-    than `LEAST`, typical times of an idle machine are added. `measured_s` are seconds
-    that were measured before the first answer, until `now_s`, for a first estimate.
+    than `LEAST`, typical times of an idle machine are added. `measured_s` are send
+    times, in seconds, that were measured until `now_s`, before the first answer.
     `usual` is an estimate of the long-run median, in seconds.
     """
 
@@ -74,7 +74,10 @@ class SendTime:
             self._until_s = -math.inf
 
     def _ascending(self, now_s: float) -> list[float]:
-        """Return the sorted times of the last `LASTING_S` seconds, at least `LEAST`."""
+        """Return the sorted times of the last `LASTING_S` seconds, or `LEAST` of them.
+
+        Typical times of an idle machine are added if there are fewer.
+        """
         latest, since_s = self._latest, now_s - LASTING_S
         while latest and latest[0][0] < since_s:
             latest.popleft()

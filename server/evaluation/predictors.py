@@ -169,7 +169,7 @@ def fixed_plans(
 
 
 def _withheld(translator: Translator, item: LabelledItem) -> int:
-    """Return a mask of the features whose columns an item lacks; all if it is bad."""
+    """Return a mask of the features whose columns an item lacks; -1 for a bad item."""
     if not isinstance(item.payload, Mapping):
         return 0
     try:

@@ -205,9 +205,9 @@ def compare(
 def certain_order(first: Floats, second: Floats, low: float, high: float) -> int:
     """Return -1 if `first` is below `second` on all of [low, high], 1 if above, else 0.
 
-    This quick test may also return 0 for ordered curves; that is common on wide
-    ranges. It splits the difference of the curves into a rising and a falling part,
-    and bounds each part by its values at the ends of the range.
+    This quick test may return 0 although one curve is below the other, which is common
+    on wide ranges. It splits the difference of the curves into a rising and a falling
+    part, and bounds each part by its values at the ends of the range.
     """
     up_low = up_high = down_low = down_high = 0.0
     for k in range(first.shape[0] - 1, -1, -1):

@@ -42,8 +42,9 @@ def undominated(
 
     `accuracies` must descend. Each candidate is compared with the undominated
     candidates before it, which is enough because dominance is transitive; a later
-    candidate can dominate only equally accurate ones. `sizes` ascend over the whole
-    range. The costs at `sizes` decide most pairs, and exact crossings the rest.
+    candidate can dominate only equally accurate ones. `on_skyline` marks candidates
+    that nothing dominates. `sizes` ascend over the whole range. The costs at `sizes`
+    decide most pairs, and exact crossings the rest.
     """
     count, width = coefficients.shape
     # Bounds of the costs at the sizes, rounding included.
@@ -63,7 +64,7 @@ def undominated(
         if row > 0 and accuracies[row] != accuracies[row - 1]:
             group = end
         dominated = False
-        # The candidates kept last are the likeliest to cost as little: they come first.
+        # The candidates kept last are compared first: they likely cost as little.
         for k in range(-1 if on_skyline[row] else end - 1, -1, -1):
             if not is_cheaper(coefficients, least, most, row, kept[k], sizes):
                 dominated = True

@@ -86,10 +86,10 @@ def never_negative(work: Floats, depths: Ints, side: int, deepest: int) -> bool:
     """Return True if a polynomial is proven to be nowhere negative in a rectangle.
 
     `work[0]` has the polynomial's Bernstein coefficients, `side` * `side` numbers with
-    side = degree + 1. The rectangle is halved until all parts have no negative
-    coefficient (True), or one has a negative coefficient at a corner, which is a value
-    of the polynomial (False), or there are `deepest` halvings (False). `work` has
-    `deepest` + 2 rows; all but the first, and `depths`, are scratch memory.
+    side = degree + 1. The rectangle is halved until no part has a negative coefficient.
+    The result is False if a coefficient at a corner is negative, as it is a value of
+    the polynomial, or if `deepest` halvings do not decide. `work` has `deepest` + 2
+    rows; all but the first, and `depths`, are scratch memory.
     """
     corners = (0, side - 1, side * (side - 1), side * side - 1)
     depths[0] = 0
