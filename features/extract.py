@@ -39,7 +39,8 @@ class FeatureCall(NamedTuple):
 
     `steps` are the positions of all steps that must run first. `sources` are the
     positions of the arguments, as in `StepCall`. `columns` is the feature's part of the
-    full row. `test` maps its values to bytes; the byte `failed` marks an invalid value.
+    full row. `test` maps the feature's values to bytes; the byte `failed` marks an
+    invalid value.
     """
 
     steps: tuple[int, ...]

@@ -49,7 +49,7 @@ def show_cost(amount: float, unit: str) -> str:
 
 
 def show_accuracy(share: float) -> str:
-    """Write a quality, or an error of it, with three decimals: `0.983`."""
+    """Write a quality, or a difference of qualities, with three decimals: `0.983`."""
     return f"{share:.3f}"
 
 

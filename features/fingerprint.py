@@ -64,7 +64,7 @@ def unsteady(one: Feature, other: Feature) -> list[str]:
     return [name for name in sorted(first) if first[name] != second.get(name)]
 
 
-class _Untold(Exception):
+class _Opaque(Exception):
     """Raised for a value that is neither code nor plain data."""
 
 
@@ -101,10 +101,10 @@ class _Parts:
     def _function(self, feature: str, node: Node) -> str:
         try:
             return self._text_of(node.function)
-        except (_Untold, RecursionError) as error:
+        except (_Opaque, RecursionError) as error:
             if node.version:
                 return "told by its version"
-            what = error if isinstance(error, _Untold) else "values in very many others"
+            what = error if isinstance(error, _Opaque) else "values in very many others"
             raise BadFeature(
                 f"feature {feature!r} uses {what}, of which nothing tells whether it "
                 "is still the same when the index is served; give the feature, or the "
@@ -121,7 +121,7 @@ class _Parts:
             self._texts[id(value)] = "again"  # found by a value that contains itself
             try:
                 text = self._text_of_parts(value)
-            except _Untold:
+            except _Opaque:
                 del self._texts[id(value)]
                 raise
             if len(text) > LONG:
@@ -201,18 +201,18 @@ class _Parts:
         if is_library(kind.__module__):
             text = repr(value) if _first(kind.__module__) in TELLING else ""
             if not text or ADDRESS in text:
-                raise _Untold(f"a {kind.__qualname__}")
+                raise _Opaque(f"a {kind.__qualname__}")
             return self._without_folder(text)
         for names in FIELDS:
             if hasattr(value, names):
                 break
         else:
-            raise _Untold(f"a {kind.__qualname__}")
+            raise _Opaque(f"a {kind.__qualname__}")
         state = [(n, getattr(value, n, None)) for n in sorted(getattr(value, names))]
         return f"object({self._class(kind)},{self._text_of(state)})"
 
     def _needs(self, function: types.FunctionType) -> bool:
-        """Add the statement that defines a function, and all statements that it needs.
+        """Add the statement that defines a function, and all that the function needs.
 
         Returns False if the source of the function cannot be read.
         """
@@ -242,15 +242,15 @@ class _Parts:
         """Add the value of a global variable, if it is plain data.
 
         Any other value is ignored if the file has statements that define the variable
-        (`defined`), since the statements are hashed. Otherwise _Untold is raised.
+        (`defined`), since the statements are hashed. Otherwise _Opaque is raised.
         """
         if defined and callable(value):
             return
         try:
             self.variables.setdefault(name, self._text_of(value))
-        except (_Untold, RecursionError) as error:
+        except (_Opaque, RecursionError) as error:
             if not defined:
-                raise _Untold(f"the variable {name}, which holds {error}") from None
+                raise _Opaque(f"the variable {name}, which holds {error}") from None
 
     def _take(self, syntax: Syntax, first: Statement, *, ours: bool) -> set[str]:
         """Add a statement and all that it needs; return all names that occur there."""

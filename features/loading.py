@@ -1,4 +1,4 @@
-"""Finding features by name, among the ready-made features and in the user's files."""
+"""Finds features by name, among the ready-made features and in the user's files."""
 
 import runpy
 import traceback

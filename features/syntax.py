@@ -111,7 +111,7 @@ def tree_digest(tree: ast.AST, package: str = "") -> str:
 
 
 def _statements(node: ast.stmt, package: str) -> Iterator[Statement]:
-    """Describe a top-level statement; an import of several names yields several."""
+    """Describe a top-level statement, or each import if it imports several names."""
     parts: Iterable[ast.stmt] = [node]
     if isinstance(node, ast.Import):
         parts = [ast.Import([alias]) for alias in node.names]

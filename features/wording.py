@@ -76,7 +76,7 @@ def describe_decode_error(
 
 
 def _said(what: str, where: str, form: Any) -> str:
-    """Reword msgspec's message `what`, and add the names that are known at a place."""
+    """Reword msgspec's message `what`, and add the names known at the place `where`."""
     if match := FIELD.fullmatch(what):
         name = match[2][:SHOWN]
         if match[1] == "missing required":

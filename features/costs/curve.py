@@ -222,7 +222,7 @@ class CostTable:
 def checked(coefficients: ArrayLike, *, ndim: int) -> Floats:
     """Return a read-only copy of coefficients, as an array with `ndim` dimensions.
 
-    Raises BadInput if they have another number of dimensions, or if a coefficient is
+    Raises BadInput for another number of dimensions, and for a coefficient that is
     negative or not finite.
     """
     array = np.array(coefficients, np.float64)

@@ -1,4 +1,4 @@
-"""Facts about the machine that measures costs; all of them may be published."""
+"""Facts about the machine that measures costs, all of them safe to publish."""
 
 import functools
 import os

@@ -2,8 +2,8 @@
 
 Another program that runs meanwhile may make a time a hundred times too long. A high
 quantile of few times depends on the largest of them: three such times among 240 make
-the curve through the 0.99 quantile useless. Some calls are slow now and then by
-themselves; their outliers count.
+the curve through the 0.99 quantile useless. But if a call itself is slow now and then,
+a cost curve must cover its outliers.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ def outliers_of(
     For each time, `usual_s` (M,) has the usual time of items of that size, and `items`
     (M,) the number of its item. `quantile` is the quantile that the cost curve follows.
     An item that is slow in every measurement has no outliers: if an item has at least
-    `OFTEN` times, its usual time is at least their median.
+    `OFTEN` times, its usual time is at least the median of these times.
     """
     if seconds.max() <= 0:
         return np.zeros(len(seconds), np.bool_)

@@ -1,4 +1,4 @@
-"""Times calls on a machine that other programs use as well, and measures the load."""
+"""Times calls on a machine that other programs use, too, and measures its load."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ ENOUGH_S = 0.5
 
 
 class Load(NamedTuple):
-    """Load of a machine by other programs while calls were timed on it."""
+    """How busy other programs kept a machine while calls were timed on it."""
 
     lost: float  # Share of `timed_s` in which the calls waited for a processor
     # Mean number of processors that other programs kept busy; None if the system does
@@ -133,7 +133,7 @@ def busy_clock() -> Clock:
 
 
 def switches() -> tuple[int, int]:
-    """Return how often this thread gave up the processor, and how often it lost it."""
+    """Return this thread's counts of voluntary and involuntary context switches."""
     if sys.platform != "linux":
         return 0, 0
     usage = resource.getrusage(resource.RUSAGE_THREAD)

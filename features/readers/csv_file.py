@@ -67,7 +67,7 @@ class CsvFile:
 
     @property
     def first(self) -> int:
-        """Number of the line with the first row, from 1."""
+        """Number of the line that has the first row; the first line is 1."""
         return self.lines + 1
 
     def read(
@@ -319,8 +319,8 @@ def open_csv(
 ) -> CsvFile:
     """Find out how to read a CSV file, without reading its rows.
 
-    If `separator` is None, it becomes the character that finds the most names of
-    `wanted`; on a tie, the one that divides the most rows into the same number of
+    If `separator` is None, the character is chosen that finds the most names of
+    `wanted`; on a tie, the character that divides the most rows into the same number of
     cells. If `encoding` is None, `find_encoding` finds it. An unusual result is logged.
     Spaces around names are removed. If all first rows have one cell more than there are
     names, either the first cell is a row's name, as R writes it, or a separator ends

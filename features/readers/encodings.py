@@ -30,10 +30,11 @@ FEW_BAD = 0.1
 def find_encoding(path: Path) -> str:
     """Return the encoding of a text file.
 
-    If the file begins with a byte order mark, the mark names the encoding. Otherwise it
-    is the first of these that fits the bytes: UTF-8, `MOSTLY_UTF8`, UTF-16 without a
-    mark, Windows-1252, or Latin-1 if the file has bytes that Windows-1252 does not
-    define. Raises BadInput if the file has too many zero bytes for a text.
+    If the file begins with a byte order mark, the mark names the encoding. Otherwise
+    the result is the first of these encodings that fits the bytes: UTF-8,
+    `MOSTLY_UTF8`, UTF-16 without a mark, Windows-1252, or Latin-1 if the file has bytes
+    that Windows-1252 does not define. Raises BadInput if the file has too many zero
+    bytes for a text.
     """
     with path.open("rb") as file:
         start = file.read(SAMPLE)

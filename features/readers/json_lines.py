@@ -71,7 +71,7 @@ def divide_json_lines(path: Path, most: int) -> Iterator[Span]:
 
 
 def count_json_lines(path: Path, encoding: str | None = None) -> int:
-    """Count the lines that are not blank; raise what `read_json_lines` raises."""
+    """Count the lines that are not blank; errors are those of `read_json_lines`."""
     return sum(1 for document in _documents(path, encoding) if document.strip())
 
 

@@ -160,7 +160,10 @@ def _read_csv(
 def _own_columns(
     path: Path, names: Sequence[str], wanted: Collection[str]
 ) -> list[int]:
-    """Return the positions of columns with names of their own; log the others."""
+    """Return the positions of the columns to read, and log the other columns.
+
+    The others have no name, or are row numbers that pandas wrote.
+    """
     nameless = [place for place, name in enumerate(names) if not name]
     numbers = [
         place

@@ -75,7 +75,7 @@ def quarter(half: Floats) -> Floats:
 
 @step(needs=[half])
 def gradients(half: Floats) -> tuple[Floats, Bytes]:
-    """Strength of change at each inner pixel, and its direction, in 16 sectors.
+    """Strength of change at each inner pixel, and its direction, one of 16 sectors.
 
     Opposite directions are different sectors.
     """
@@ -186,7 +186,7 @@ def small_hog(small: Bytes) -> Doubles:
 
 @feature(needs=[half])
 def dct(half: Floats) -> Floats:
-    """Take the 8 x 8 lowest frequencies of the cosine transform."""
+    """Lowest 8 x 8 frequencies of the cosine transform of the greys."""
     from scipy import fft
 
     lowest = fft.dct(half, axis=0)[:8]
@@ -385,7 +385,7 @@ def in_bands(values: Doubles, count: int) -> Doubles:
 def polar(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Return the frequency and the angle of each bin of a Fourier transform.
 
-    Frequencies are in cycles per pixel, angles in [0, pi]. `shape` is the transform's.
+    Frequencies are in cycles per pixel, angles in [0, pi]. The transform has `shape`.
     """
     down = np.fft.fftfreq(shape[0]).astype(np.float32)[:, np.newaxis]
     right = np.linspace(0, 0.5, shape[1], dtype=np.float32)

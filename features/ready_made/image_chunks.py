@@ -1,4 +1,4 @@
-"""Pieces of an encoded image: those that a decoder needs, and the orientation.
+"""Finds the pieces of an encoded image that a decoder needs, and its orientation.
 
 A file may have millions of pieces that say nothing about the pixels: comments,
 profiles, empty blocks. Pillow reads each of them in Python. So this module counts the

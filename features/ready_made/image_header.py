@@ -65,8 +65,7 @@ def _opened(kept: bytes, data: bytes) -> ImageFile:
 def bytes_of_pixel(picture: Picture, data: bytes) -> int:
     """Return the number of bytes that each pixel takes in the decoded image.
 
-    A PNG with two bytes a channel counts both. Pillow keeps only one, but has to decode
-    both.
+    For a PNG with two bytes a channel, both count: Pillow keeps one, but decodes both.
     """
     file = picture.file
     if file.format == "PNG" and data[24:25] == b"\x10":

@@ -98,7 +98,7 @@ def high_bytes(picture: Image.Image) -> NDArray[np.uint8]:
 def thickened(width: int, height: int) -> tuple[int, int]:
     """Return a width and a height that are at least MIN_SIDE, for a thin image.
 
-    If one side is raised, the other is cut, so that the pixels hardly become more.
+    If one side is raised, the other is cut to about the same number of pixels.
     """
     longest = max(MIN_SIDE, width * height // MIN_SIDE)
     return (

@@ -155,7 +155,7 @@ class Recipe:
         return counted
 
     def feature(self, learned: TermWeights) -> Feature:
-        """Make the feature from learned weights."""
+        """Make the feature of this recipe from learned weights."""
         return feature(TermScores(learned), needs=[self.terms], name=self.name)
 
 

@@ -143,9 +143,9 @@ def punctuation(byte_counts: NDArray[np.intp]) -> Doubles:
 def casing(encoded: bytes) -> Doubles:
     """Shares that tell how letters are capitalised; only letters of ASCII count.
 
-    The columns are: capitals among letters; words that begin with one capital, and with
-    two, among words; capitals after a small letter among letters; letters among
-    characters.
+    The columns are: share of letters that are capitals; share of words that begin with
+    a capital; share of words that begin with two capitals; share of letters that are
+    capitals after a small letter; share of characters that are letters.
     """
     data = np.frombuffer(b" " + encoded + b" ", np.uint8)
     counts = np.zeros(6)
@@ -164,9 +164,9 @@ def casing(encoded: bytes) -> Doubles:
 
 
 def count_cases(data: Bytes) -> Doubles:
-    """Count letters and capitals in bytes (n + 2,), without the first and last byte.
+    """Count letters and capitals in n bytes; `data` has another byte at both ends.
 
-    These two bytes are only the neighbours of others. The counts are: letters,
+    Those bytes are not counted, but show where words begin. The counts are: letters,
     capitals, words, words that begin with a capital, words that begin with two
     capitals, and capitals after a small letter.
     """

@@ -262,7 +262,7 @@ class Texts(NamedTuple):
     """What was learned about columns of strings; the keys are columns.
 
     `vocabularies` has the words of a column, `dates` the numbers to read from a column
-    of dates, and `orders` the order of day and month where both are numbers.
+    of dates, and `orders` the order of day and month if both are numbers.
     """
 
     vocabularies: dict[str, tuple[str, ...]]

@@ -80,7 +80,7 @@ class ColumnTerms:
     typed: bool = False  # True if strings are never numbers
 
     def may_be_plain(self, cells: Any) -> bool:
-        """Return True if points in the numbers of `cells` may be decimal points."""
+        """Return True if a "." in the numbers of `cells` may be a decimal mark."""
         if not (self.points_group or self.decimal == ","):
             return True
         points = pc.match_substring(cells, ".")
@@ -121,7 +121,7 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
 
 
 def _unclear_points(cells: Any, terms: ColumnTerms) -> str:
-    """Return a warning if all points may separate thousands; else ""."""
+    """Return a warning if every "." in the cells may separate thousands; else ""."""
     if not terms.commas or terms.decimal is not None:
         return ""
     points = pc.filter(cells, pc.match_substring(cells, "."))
@@ -192,7 +192,7 @@ def _nothing_like(column: Column, count: int) -> Column:
 
 
 def without_rows(columns: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the positions of rows with a value, and of rows of empty cells only."""
+    """Return the positions of rows with any value, and the positions of empty rows."""
     first, *others = columns.values()
     empty = first.is_null()
     for column in others:
@@ -371,7 +371,7 @@ def _typed_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
 
 
 def _written(cells: Any) -> Any:
-    """Write numbers as words; whole numbers get no fraction, as in requests."""
+    """Convert numbers to words, and whole numbers to words such as `5`, not `5.0`."""
     if pa.types.is_integer(cells.type):
         return cells.cast(pa.string())
     values = [None if v is None or v != v else v for v in cells.to_pylist()]

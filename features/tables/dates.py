@@ -93,7 +93,7 @@ _WRITTEN = {
 
 
 def read_date(text: str, order: DateOrder = "YMD") -> datetime:
-    """Read a date as its time in UTC, without a zone; ValueError for any other text.
+    """Return a date as a time in UTC, without a zone; ValueError for any other text.
 
     `order` matters only if day and month are numbers and the year is last. With "YMD"
     such a date is refused.
@@ -227,28 +227,28 @@ class DateCodes:
 
 
 def days_of(micros: Micros) -> NDArray[np.float64]:
-    """Return the days from 1970 to dates, with the time of day as a fraction."""
+    """Return the days from 1970 to each date, with the time of day as a fraction."""
     return micros.astype(np.float64) / DAY_US
 
 
 def months_of(micros: Micros) -> NDArray[np.int64]:
-    """Return the months of dates, from 1."""
+    """Return the month of each date, from 1."""
     months: NDArray[np.int64] = micros.view("M8[us]").astype("M8[M]").astype(np.int64)
     return months % 12 + 1
 
 
 def weekdays_of(micros: Micros) -> NDArray[np.int64]:
-    """Return the weekdays of dates, from 0, which is Monday."""
+    """Return the weekday of each date, from 0, which is Monday."""
     return (micros // DAY_US + 3) % 7
 
 
 def hours_of(micros: Micros) -> NDArray[np.int64]:
-    """Return the hours of dates, from 0."""
+    """Return the hour of each date, from 0."""
     return micros // HOUR_US % 24
 
 
 def seconds_of(micros: Micros) -> NDArray[np.float64]:
-    """Return the seconds from the full hour to dates, with their fractions."""
+    """Return the seconds from the full hour to each date, with their fractions."""
     return (micros % HOUR_US).astype(np.float64) / SECOND_US
 
 
