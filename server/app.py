@@ -73,9 +73,8 @@ def create_app(
     Parameters
     ----------
     index_path
-        A `.pdx` file with a package; several files, whose stems name the models; or a
-        mapping from model names to files. The first model answers requests that name
-        no model.
+        A `.pdx` file; several files, whose stems name the models; or a mapping from
+        model names to files. The first model answers requests that name no model.
     features
         Python files that define the operator's own features.
     settings
@@ -95,8 +94,8 @@ def create_app(
 
     Notes
     -----
-    If this application is mounted in another, the other application must run its
-    lifespan, because Starlette does not. Otherwise, requests are answered with 503.
+    If this application is mounted in another, the other must run this application's
+    lifespan, because Starlette does not. Otherwise, every request gets status 503.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class ReceiveTimeout(PolydomError):
 
 
 class Overloaded(PolydomError):
-    """Too many requests are waiting already, so this request was refused unread."""
+    """Too many requests are waiting already, so this request was refused."""
 
     code = "overloaded"
 
@@ -96,9 +96,9 @@ class ReloadFailed(PolydomError):
 
 
 class TooLittleLeft(NothingFits):
-    """The rest of a request's budget pays for no answer that the request accepts.
+    """The rest of the budget is too small for any answer that the request accepts.
 
-    `left` is that rest, `amount` the whole budget, and `cheapest` the cost of the
+    `left` is this rest, `amount` the whole budget, and `cheapest` the cost of the
     cheapest such answer, all in the index's `unit`.
     """
 

@@ -26,9 +26,9 @@ class Settings:
     Attributes
     ----------
     budget_s
-        Seconds that a request without a budget gets.
+        Budget, in seconds, of a request that names no budget.
     max_budget_s
-        Seconds of the largest budget. A larger budget is reduced to this.
+        Largest budget, in seconds. A larger budget in a request is reduced to this.
     body_limit
         Bytes of the largest body that is read.
     intake_limit

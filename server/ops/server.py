@@ -121,7 +121,7 @@ class ReloadingServer(uvicorn.Server):
         signal.signal(signal.SIGTERM, before)
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve; meanwhile handle signals, watch files and keep `beside` open."""
+        """Serve, handle signals and watch files, inside the contexts of `beside`."""
         async with contextlib.AsyncExitStack() as stack:
             loop = self._loop = asyncio.get_running_loop()
             if hasattr(signal, "SIGHUP"):  # missing on Windows

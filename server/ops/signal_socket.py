@@ -1,4 +1,4 @@
-"""Collects signals for a process to handle later, and ignores needless signals."""
+"""Collects signals for a process to handle later; makes other signals harmless."""
 
 import contextlib
 import re
@@ -38,7 +38,7 @@ class SignalSocket:
         self._wake.close()
 
     def wait(self, seconds: float) -> set[int]:
-        """Return all signals since the last call; wait up to `seconds` for one."""
+        """Return the signals since the last call; if none, wait up to `seconds`."""
         if select.select([self._told], [], [], seconds)[0]:
             self._told.recv(4096)
         heard, self._heard = self._heard, set()
@@ -83,7 +83,7 @@ class _Interrupted(BaseException):
 
 
 def survive_strays() -> None:
-    """Ignore signals that by default end a process without need, such as SIGUSR1.
+    """Ignore signals, such as SIGUSR1, that would end the process by default.
 
     Handlers that are already set remain. The signals get handlers that do nothing, not
     SIG_IGN, because programs that this process starts would inherit SIG_IGN.

@@ -44,7 +44,7 @@ class Assets:
         self.folder = f"page/{digest.hexdigest()[:16]}"
 
     def page(self, name: str) -> bytes:
-        """Return a page such as `index.html`, with the path of its scripts."""
+        """Return a page such as `index.html`, with its scripts' path filled in."""
         return fill(name, assets=self.folder).encode()
 
 
@@ -55,7 +55,7 @@ def _read_files() -> Iterator[tuple[str, bytes]]:
 
 
 def fill(name: str, **contents: str) -> str:
-    """Return the HTML file `name`; replace `{key}` by `contents[key]` or a section."""
+    """Return the HTML file `name`; fill in `{key}` from `contents` or `SECTIONS`."""
     known = contents | {
         one: (STATIC / f"{one}.html").read_text("utf-8") for one in SECTIONS
     }

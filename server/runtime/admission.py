@@ -114,7 +114,7 @@ class Admission:
         return True
 
     def hold_behind(self, begin: Callable[[], None]) -> bool:
-        """Queue a pipelined request as `hold` does; return False if it is too late."""
+        """Queue a pipelined request, or return False if it would wait too long."""
         if 2 * len(self._behind) * self.pace_s > self._longest_wait_s:
             return False
         self._behind.append(begin)
@@ -122,14 +122,14 @@ class Admission:
         return True
 
     def refused(self, read_s: float) -> None:
-        """Exclude the time from `read_s` until now from the measured cost of requests.
+        """Do not count the time since `read_s` as a cost of other requests.
 
         Call this after refusing a request that was read at `read_s`.
         """
         self._refusing_s += self._now() - read_s
 
     async def wait(self) -> None:
-        """Wait until a gRPC request may begin; raise Overloaded for too long a wait."""
+        """Wait until a gRPC request may begin; raise Overloaded if that is too late."""
         if self.enter(self._now()):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -187,7 +187,7 @@ class Admission:
             self._call_soon(self._when_done)
 
     def _when_done(self) -> None:
-        """End a turn: update the estimates, and begin requests that wait."""
+        """End a turn of the loop: update the estimates, and begin waiting requests."""
         now_s = self._now()
         if self._begun > LEAST or self._held:
             self._learn(now_s)
@@ -205,7 +205,7 @@ class Admission:
         waiting.popleft()()
 
     def _learn(self, now_s: float) -> None:
-        """Update the estimates with the turn that ended at `now_s`."""
+        """Update the estimates from the event loop's turn that ended at `now_s`."""
         took_s, count = now_s - self._began_s, max(self._begun, 1)
         self._set_estimates(
             self._follow(self.cost_s, (took_s - self._refusing_s) / count, count),

@@ -49,7 +49,7 @@ def describe_index(
     """Return the facts about an index that `GET /v1/index` shows.
 
     `drift` is the ratio of measured to predicted times. If `shows_items` is False,
-    words of columns are left out, and the number of sample items is 0.
+    the words that occur in columns are left out, and the number of samples is 0.
     """
     package = package_of(index)
     qualities = index.qualities.tolist()
@@ -148,7 +148,7 @@ def read_exits(
 ) -> ExitFacts | None:
     """Return the guarantee and the savings of early exits; None without early exits.
 
-    `names` are the names of the features of each row of the index.
+    `names[row]` are the names of the features in row `row` of the index.
     """
     built = exits_of(package.meta)
     if built is None or not built.plans:
@@ -223,7 +223,7 @@ def describe_curves(
 
 
 def _read_curves(package: Package) -> list[BuiltCurve | None]:
-    """Return the stored cost curves: those of all features, then those of all steps.
+    """Return the stored cost curves, first of the features, then of the steps.
 
     An entry is None if the index file does not contain the curve.
     """

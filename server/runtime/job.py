@@ -18,9 +18,9 @@ SOONEST_S = 0.0006
 class Job:
     """Answers one request in the computing thread, within the request's budget.
 
-    If the budget ends earlier, the event loop answers with the features that are
-    complete. If a request is already late when the thread takes it, the job is put back
-    once, behind requests that can still be in time.
+    If the budget ends before the computation, the event loop answers with the features
+    that are complete. If a request is already late when the thread takes it, the job is
+    put back once, behind requests that can still be in time.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class Job:
         self._loop.call_soon_threadsafe(self._deliver, result)
 
     async def result(self) -> Outcome:
-        """Return the outcome, at the latest when the budget ends.
+        """Return the outcome when it is known, at the latest when the budget ends.
 
-        Without a deadline, or if `on_infeasible` is "cheapest", wait until it is known.
+        Without a deadline, or if `on_infeasible` is "cheapest", wait without a limit.
         """
         request = self._request
         if request.on_infeasible == "cheapest" or request.budget.due_s == math.inf:
@@ -87,7 +87,7 @@ class Job:
                 self._alarm.cancel()
 
     def _rescue_when_due(self) -> None:
-        """Call `_rescue` when the budget ends; set a timer again if it fires early."""
+        """Call `_rescue` when the budget ends; if a timer fires earlier, wait again."""
         left_s = self._request.budget.left(self._planner.now())
         if left_s > 0:
             wait_s = max(left_s, SOONEST_S)

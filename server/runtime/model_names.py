@@ -12,9 +12,9 @@ AnyPath = str | os.PathLike[str]
 def name_files(arguments: Iterable[str]) -> dict[str, Path]:
     """Return the index file of each model, from arguments `FILE` or `NAME=FILE`.
 
-    A `FILE` without a name is named by its stem. If its path contains `=`, there must
-    be a `/` before the `=`. If `FILE` is a folder, the index is the only `.pdx` file in
-    it, because object stores and volumes provide folders.
+    Without `NAME`, the stem of the file is the name, and a `FILE` that contains `=`
+    must have a `/` before it. If `FILE` is a folder, the index is the only `.pdx` file
+    in the folder, because object stores and volumes provide folders.
     """
     pairs = []
     for argument in arguments:
@@ -28,7 +28,7 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
 
 
 def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
-    """Return the index file of each model; without a mapping, stems are the names."""
+    """Return the index file of each model; paths without names are named by stem."""
     if isinstance(paths, Mapping):
         return _unique((name, Path(path)) for name, path in paths.items())
     return _unique((Path(path).stem, Path(path)) for path in paths)

@@ -132,7 +132,7 @@ class RecordDecoder:
         return Item("record", record, 1.0, gaps)
 
     def _coded(self, values: Sequence[Any]) -> list[Any]:
-        """Return values with codes in place of words; KeyError for an unknown word."""
+        """Return values with codes for words; raise KeyError for an unknown word."""
         assert self._codes is not None
         return [
             value if code is None else code[value]

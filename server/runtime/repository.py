@@ -233,7 +233,7 @@ class Repository:
         return [place.served for place in self._places.values() if place.served]
 
     async def _replace(self, place: _Place) -> None:
-        """Reload one model; share a requested reload that has not begun."""
+        """Reload one model; callers share a requested reload that has not begun."""
         if place.next is None:
             place.next = asyncio.create_task(self._replace_in_turn(place))
         await asyncio.shield(place.next)

@@ -61,7 +61,7 @@ class ServedModel:
         self._time_counts = translator.unit == "s"
 
     def facts(self, *, shows_items: bool = False) -> IndexFacts:
-        """Return the body of `GET /v1/index`; `shows_items` adds words of columns."""
+        """Return the body of `GET /v1/index`; `shows_items` as in `describe_index`."""
         planner = self.planner
         drift = planner.drift.at(planner.now())
         return describe_index(
@@ -81,10 +81,10 @@ class ServedModel:
     async def start(self, old: "ServedModel | None" = None) -> None:
         """Warm up, then set `ready`. The queue's thread must be running.
 
-        The thread warms up in small steps. Each has a deadline as far away as that of a
-        request with the largest budget, so most requests go first. If an `old` index
-        still answers, a pause follows each step, and the send times of `old` are
-        copied, because a measurement under load would include the load.
+        The thread warms up in small steps. Each step gets the deadline of a request
+        with the largest budget, so most requests go first. If an `old` index still
+        answers, a pause follows each step, and the send times of `old` are copied,
+        because a measurement under load would include the load.
         """
         self.metrics.planners.add(self.planner)
         steps = self.warm_up.steps()
@@ -104,7 +104,7 @@ class ServedModel:
         self.ready = True
 
     def send_times_of(self, transport: str, items: int) -> SendTimes:
-        """Return the send times of answers with about `items` items by `transport`."""
+        """Return the send times of answers to about `items` items over `transport`."""
         key = transport, items.bit_length()
         times = self._times_of.get(key)
         if times is None:
@@ -256,7 +256,7 @@ class ServedModel:
 
 
 def _size(ask: PredictRequest) -> int:
-    """Return about how many bytes are decoded (0 for an image: only its header is)."""
+    """Return roughly how many bytes must be decoded; 0 for an image."""
     if ask.record is not None:
         return 16 * len(ask.record)
-    return len(ask.text or "")
+    return len(ask.text or "")  # of an image, only the header is decoded

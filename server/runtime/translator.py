@@ -52,7 +52,7 @@ class Translator:
         caller: Caller,
         send_time: SendTime | None = None,
     ) -> Request:
-        """Return the request for an item; raise BadInput if the terms are invalid."""
+        """Return the planner's request for an item; BadInput if terms are invalid."""
         quality = terms.min_quality or 0.0
         if not 0 <= quality <= 1:
             raise BadInput(f"min_quality is {quality}; it must be in [0, 1]")
@@ -71,10 +71,11 @@ class Translator:
         )
 
     def weighed(self, request: Request) -> Request:
-        """Return the request with the best reserve of its budget for sending.
+        """Return the request with the best part of its budget reserved for sending.
 
         A smaller reserve allows a better plan, but the answer is late more often. The
-        expected quality weighs both. A reserve of at most `HEAVY` of the budget stays.
+        best reserve gives the highest expected quality. A reserve of at most `HEAVY`
+        times the budget is left unchanged.
         """
         budget, send_time, planner = request.budget, request.send_time, self.planner
         if send_time is None or isinstance(budget, MoneyBudget):
@@ -180,8 +181,8 @@ class Translator:
     def read(self, payload: object) -> Item:
         """Return an item made of bytes, a string, or a mapping of columns.
 
-        Raises BadItem if it is invalid. All columns of a record are checked, also those
-        that the chosen plan does not read.
+        Raises BadItem if it is invalid. All columns of a record are checked, even
+        columns that the chosen plan does not read.
         """
         kind, limit = self.planner.package.kind, self.settings.image_limit
         item = make_item(payload, kind, pair=self._pairs, max_decoded=limit)
@@ -206,7 +207,7 @@ class Translator:
 
 
 class AtOnce:
-    """Answers items without a server or queue, in the only thread that uses it."""
+    """Answers items without a server or queue. Only one thread may use the object."""
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator

@@ -1,9 +1,9 @@
 """Limits on the content of long bodies, checked before the bodies are decoded.
 
 A decoder creates all objects of a body in one call, and no other request is answered
-meanwhile. It stops at a value of a wrong type, but a body may have millions of names
-and texts. So the names and texts in JSON are counted here first. In msgpack, the header
-of a map has the number of its keys.
+meanwhile. The decoder stops at a value of a wrong type, but a body may have millions of
+names and texts. So the names and texts in JSON are counted here first. In msgpack, the
+header of a map has the number of its keys.
 """
 
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ class Health(msgspec.Struct):
 
 
 class ScheduleFacts(msgspec.Struct, frozen=True):
-    """The base models that a model evaluates if it may stop early, and its times.
+    """The evaluated share of a model that may stop early, and the model's times.
 
     `ExitFacts` has the guarantee about changed answers, which holds for whole plans.
     """

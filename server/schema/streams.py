@@ -36,7 +36,7 @@ class JsonLines:
 
     @property
     def left(self) -> int:
-        """Number of bytes kept of a last line that is still incomplete."""
+        """Number of bytes of the incomplete line at the end of the data so far."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -75,7 +75,7 @@ class MsgpackStream:
 
     @property
     def left(self) -> int:
-        """Number of bytes kept of a last object that is still incomplete."""
+        """Number of bytes of the incomplete object at the end of the data so far."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -101,7 +101,7 @@ class MsgpackStream:
             raise BadInput(f"the stream is no msgpack: {reason}"[:200]) from error
 
     def finish(self) -> Iterator[bytes]:
-        """Raise BadInput if the last object is incomplete; yield nothing."""
+        """Raise BadInput if the last object is incomplete, otherwise yield nothing."""
         left = self._fed - self._end
         if left:
             raise BadInput(f"the stream ended within an item, after {left:,} bytes")

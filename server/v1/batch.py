@@ -154,7 +154,7 @@ class Batch:
                 await self._reply.probe()
 
     def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
-        """Answer a chunk in steps; each step yields an encoded entry, or None.
+        """Answer a chunk in steps; each yields an encoded entry, or None without one.
 
         The computing thread calls this.
         """
@@ -210,7 +210,7 @@ class Batch:
 def _turn(
     work: Iterator[bytes | None], now_s: Callable[[], float]
 ) -> tuple[list[bytes], bool]:
-    """Do `work` for about `TURN_S`; return its entries, and True if it has ended."""
+    """Advance `work` for about `TURN_S`; return its entries, and True at its end."""
     end_s, encoded = now_s() + TURN_S, []
     for piece in work:
         if piece is not None:

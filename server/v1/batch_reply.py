@@ -64,8 +64,8 @@ class BatchReply:
     async def start(self) -> None:
         """Begin the response.
 
-        It tells the caller that the connection will close, because the request's body
-        may not have been read to its end.
+        The response tells the caller that the connection will close, because the
+        request's body may not have been read to its end.
         """
         headers = [
             (b"content-type", self._kind.encode("latin-1")),

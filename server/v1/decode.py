@@ -57,7 +57,7 @@ def decode_request(
     is also read as JSON if it has no type, or the type of a form, which curl sends by
     default. `kind` is the index's kind of items, or None if the body may name another
     index. A record may have `columns` columns; if `kind` is "record", JSON may also
-    come as text or as bytes.
+    have the content type of a text or of bytes.
     """
     content_type, header_budget = described
     ask = _decode_body(content_type, body, kind, columns)
@@ -135,7 +135,7 @@ def _decode_object(
 
 
 def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> None:
-    """Add the query's and the header's terms to `ask`; BadInput if one occurs twice."""
+    """Add terms of query and header to `ask`; raise BadInput if a term is repeated."""
     given: dict[str, Any] = dict(read_query(query))
     if header_budget is not None:
         if "budget_ms" in given:

@@ -73,7 +73,7 @@ _METRICS = {
 
 
 def describe_v1() -> dict[str, Any]:
-    """Return the OpenAPI descriptions of all routes but `/v2`, by path."""
+    """Return the OpenAPI descriptions of all routes except `/v2`, by path."""
     models, live, cold = ref(ModelsFacts), ref(Health), {503: _MEANINGS[503]}
     return {
         "/v1/predict": {"post": _predict()},

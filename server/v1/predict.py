@@ -3,8 +3,8 @@
 `Predict.at_once` answers quick plans inside the HTTP protocol, because an ASGI cycle, a
 task and the framework's routing cost more than a quick plan. If a plan must wait for
 the computing thread, `at_once` returns a `Planned` request, and the ASGI route
-continues with it. In all other cases, also after an error, the route reads the request
-anew.
+continues with it. In all other cases, and after an error, the route reads the request
+from the start.
 """
 
 from functools import partial
