@@ -161,7 +161,7 @@ class LinearDifference(Linear):
         return Linear.margin, (self.sums,)
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Lay terms out as `Linear` does, with bounds on the errors of both scores."""
+        """Lay terms out as `Linear.pack` does, but allow for larger rounding errors."""
         terms = self.preparation, self.weights, self.intercepts
         sizes = np.abs(self.sums.weights).sum(axis=1, keepdims=True)
         starts = np.abs(self.sums.intercepts).sum()

@@ -48,7 +48,7 @@ class FittedColumns:
     def rows_of(self, X: Any) -> Rows:
         """Convert an array or a data frame to rows (N, width) of numbers.
 
-        Raises BadInput if the columns of a frame are not the fitted columns.
+        Raises BadInput if a frame has other columns than the model was fitted on.
         """
         frame = open_frame(X)
         if frame is None:
@@ -96,7 +96,7 @@ class FittedColumns:
         )
 
     def _fits(self, names: Sequence[str]) -> bool:
-        """Return True if a frame's names match the fitted names, or these are unknown.
+        """Return True if a frame's names match the fitted names, or those are unknown.
 
         By LightGBM's rules, names made from column numbers match any other names.
         """
@@ -108,7 +108,7 @@ class FittedColumns:
         return {*given} != {*own} and (_unnamed(own) or _unnamed(given))
 
     def _known(self, frame: Frame) -> Mapping[int, Sequence[Any]]:
-        """Map the position of each categorical column to its categories when fitted."""
+        """Map each categorical column's position to the categories seen in fitting."""
         given = [j for j, kind in enumerate(frame.kinds) if kind != "numbers"]
         if self.rules == "LightGBM":
             if len(given) != len(self.categories):
@@ -181,7 +181,7 @@ class ReadsFrames:
     def rows(self, X: Any) -> Rows:
         """Convert an array or a data frame to rows (N, width) for kernels.
 
-        Raises BadInput if a frame has other columns than the fitted columns.
+        Raises BadInput if a frame has other columns than the model was fitted on.
         """
         return take_rows(X) if self.fitted is None else self.fitted.rows_of(X)
 

@@ -166,10 +166,10 @@ class Preparation:
         )
 
     def side_by_side(self, inputs: NDArray[Any]) -> "Preparation":
-        """Return a preparation for rows that consist only of the inputs' own columns.
+        """Return a preparation of k inputs, for rows of only k columns.
 
-        `inputs` (k,) are positions of inputs, which may repeat. Column j of such a row
-        is read as the input at position `inputs[j]`.
+        Column j of such a row is prepared as this object prepares its input at position
+        `inputs[j]`. Positions in `inputs` (k,) may repeat.
         """
         table = np.ascontiguousarray(self.table[:, :, inputs])
         columns = np.arange(len(inputs), dtype=np.int32)

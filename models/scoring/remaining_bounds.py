@@ -59,7 +59,7 @@ def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
     """Order base models, widest range of scores first, and bound the sum of later ones.
 
     `least` and `most` (T,) are the smallest and largest score of each base model. If
-    one is not finite, raises BadInput.
+    one is not finite, the function raises BadInput.
     """
     least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
     if least.ndim != 1 or least.shape != most.shape or not len(least):

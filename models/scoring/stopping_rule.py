@@ -103,9 +103,9 @@ class Limits:
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return the limits after each of `count` trees, as "lower" and "upper".
+        """Return the arrays "lower" and "upper" (count,): the limits after each tree.
 
-        Trees beyond the last base model have infinite limits.
+        Trees that only fill a group up have infinite limits.
         """
         none = np.full(count - len(self.lower), np.inf)
         return {
@@ -153,7 +153,7 @@ class Margins:
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return the margin that stops a row after each of `count` trees, as "upper".
+        """Return the array "upper" (count,): the margin that stops a row after a tree.
 
         It is infinite, except after the last tree of each base model.
         """

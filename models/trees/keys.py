@@ -79,8 +79,8 @@ def _missing_keys(
 ) -> NDArray[np.int64]:
     """Return, for each node, the key that a missing value gets.
 
-    `right` says which nodes send missing values right. If one key suits all nodes of a
-    column, they get the same key.
+    `right` is True for nodes that send missing values right. If one key suits all nodes
+    of a column, they get the same key.
     """
     highest = np.full(column.max(initial=-1) + 1, LOWEST)
     lowest = np.full(len(highest), HIGHEST)

@@ -82,7 +82,7 @@ class TreeArrays:
 
     @property
     def tree_of(self) -> NDArray[np.int64]:
-        """The tree of each node, from 0 to T - 1: shape (M,)."""
+        """The tree, 0 to T - 1, that each node belongs to: shape (M,)."""
         return np.repeat(np.arange(self.size), np.diff(self.roots))
 
 

@@ -130,9 +130,9 @@ def pack_one_row(
 def find_floors(
     lower: Floats, upper: Floats, trees: TreeArrays, order: NDArray[Any], abreast: int
 ) -> dict[str, Floats]:
-    """Return a floor and a ceiling for each group of `abreast` consecutive trees.
+    """Return, for each group of `abreast` consecutive trees, a floor and a ceiling.
 
-    If the sum is between them before the group's trees are added, it passes no limit
+    A sum that is between them before the trees of the group are added passes no limit
     within the group, whatever leaves the row reaches.
     """
     leaf = ~trees.inner

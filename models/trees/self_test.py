@@ -1,4 +1,4 @@
-"""The self-test of vector kernels against portable kernels, when trees are packed."""
+"""Compare vector kernels with portable kernels each time that trees are packed."""
 
 import logging
 from dataclasses import dataclass

@@ -99,7 +99,7 @@ class Trees(TreeArrays, SumOfTerms):
         return margin
 
     def with_packed(self) -> "Trees":
-        """Return the trees with a layout for fast sums of all trees, if possible."""
+        """Return a copy that also has a layout for kernels, if one is possible."""
         packed = pack(self)
         if packed is not None and self.prepared:
             packed = replace(packed, enter=None)  # `enter` needs prepared rows
@@ -246,7 +246,7 @@ class Trees(TreeArrays, SumOfTerms):
         return out
 
     def base_bias(self) -> Floats:
-        """Return the raw scores (R,) to which the trees' scores are added."""
+        """Return the bias (R,), to which the trees' scores are added."""
         return self.bias / self.divisor
 
     def reach(self) -> float:

@@ -80,7 +80,7 @@ def add_up(builder: Any, sums: Any) -> Any:
 
 @in_llvm(types.int32(ADDRESS))
 def largest(builder: Any, peaks: Any) -> Any:
-    """Return the largest of sixteen magnitudes."""
+    """Return the largest of the sixteen magnitudes at the address `peaks`."""
     kept = load(builder, peaks, _WORDS)
     most = builder.extract_element(kept, ir.IntType(32)(0))
     for k in range(1, LANES):

@@ -205,7 +205,7 @@ def _is_writable(folder: Path) -> bool:
 def digest(name: str) -> str:
     """Return a digest of the source code of a module, and of modules that it imports.
 
-    It covers imports from this package and from the module's own top-level package.
+    Modules outside this package and outside the module's own package are left out.
     """
     found: dict[str, bytes] = {}
     _collect(name, found)

@@ -75,7 +75,7 @@ def table_at(address: int, kind: Any) -> Any:
 
 @njit(inline="always")
 def copy(source: Any, out: Any) -> None:
-    """Copy a one-dimensional array; a slice assignment would take long to compile."""
+    """Copy `source` to `out` (both one-dimensional) by a loop, which compiles fast."""
     for k in range(source.shape[0]):
         out[k] = source[k]
 

@@ -34,9 +34,9 @@ def side(total: float, threshold: float) -> int:
 def follow_limits(early: Any, kind: Any, row: Any, address: int) -> tuple[int, float]:
     """Evaluate one row of a model for two classes; return (code, sum).
 
-    `early` is a kernel (row, address, array for the sum) that returns the code.
-    `address` is the address of a record of dtype `kind`. If the row does not stop
-    early, its sum is compared with the record's threshold.
+    The kernel `early(row, address, sum)` adds base models, and returns the code: 4 *
+    (number of base models added) + answer. If the row does not stop early, the function
+    `side` answers, with the threshold of the record of dtype `kind` at `address`.
     """
     total = carray(on_stack(2), (1,), np.float64)  # two int32 are one float64
     code = early(row, address, total)

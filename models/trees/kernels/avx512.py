@@ -145,8 +145,9 @@ def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
 def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> None:
     """Write 64 bytes to `out`: the index of the leaf that a row reaches in each tree.
 
-    `codes` is the address of the row's codes. `tests` is the address of the trees'
-    tests: level by level, 64 slots and then 64 limits for each test.
+    `codes` is the address of the row's codes, a byte for each of 64 slots. `tests` is
+    the address of the trees' tests: level by level, 64 slots and then 64 limits for
+    each test.
     """
     codes = load(builder, codes, _BYTES, LANES)
     end = builder.append_basic_block("end")

@@ -136,7 +136,7 @@ def code_rows(
 def find_ends(head: Any, count: int, forest: Forest, work: WorkArrays) -> Any:
     """Return the number of the leaf that each row reaches in one tree: (BLOCK,).
 
-    `head` is the tree's row in `forest.heads`. Only `count` results have a meaning.
+    `head` is the tree's row in `forest.heads`. The first `count` results are valid.
     """
     first, root, answers = uint64(head[FIRST]), uint64(head[ROOT]), work.answers
     for k in range(head[TESTS] - 1, -1, -1):

@@ -153,7 +153,7 @@ def add_leaf(
 
 @kernel(float64(uint64, uint64))
 def add_values(row: int, address: int) -> float:
-    """Return the raw score of the row at address `row`, as `margin` does.
+    """Return the raw score of the row at address `row`, with the bits of `margin`.
 
     The leaves of up to `SPAN` groups are found before their values are added.
     """
@@ -176,7 +176,7 @@ def add_values(row: int, address: int) -> float:
 
 @kernel(float64(ROW, uint64), ONE_ROW)
 def simd_margin(row: NDArray[np.float32], address: int) -> float:
-    """Return the only raw score of one row, with the same bits as `margin`."""
+    """Return the only raw score of one row, with the bits of `one_row.margin`."""
     return float(add_values(row.ctypes.data, address))
 
 
@@ -184,8 +184,8 @@ def simd_margin(row: NDArray[np.float32], address: int) -> float:
 def simd_early(row: int, address: int, out: Any) -> int:
     """Add the leaf values of the row at address `row` to `out[0]`, up to a limit.
 
-    Returns 4 * (number of trees added) + answer, as `early` does. Groups of 64 trees
-    are evaluated one, one, two, four ... at a time, as most rows stop in the first.
+    Returns 4 * (number of trees added) + answer, as `one_row.early` does. Groups of 64
+    trees are evaluated one, one, two, four ... at a time: most rows stop in the first.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
@@ -222,13 +222,13 @@ def simd_early(row: int, address: int, out: Any) -> int:
 
 @kernel(int64(ROW, uint64), ONE_ROW)
 def simd_decide(row: NDArray[np.float32], address: int) -> int:
-    """Return the class of one row, 0, 1 or `UNDECIDED`, as `decide` does."""
+    """Return the class of one row, 0, 1 or `UNDECIDED`, as `one_row.decide` does."""
     return int(follow_limits(simd_early, TABLE, row.ctypes.data, address)[0] & 3)
 
 
 @kernel(types.Tuple((int64, float64))(ROW, uint64), ONE_ROW)
 def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
-    """Return (code, sum) of one row, as `early_one` does."""
+    """Return (code, sum) of one row, as `one_row.early_one` does."""
     code, total = follow_limits(simd_early, TABLE, row.ctypes.data, address)
     return int(code), float(total)
 
@@ -237,7 +237,7 @@ def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
 def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
     """Add a row's leaf values to `totals` (R,) until the best class leads by enough.
 
-    Returns the code that `early_by_margin` returns.
+    Returns the code that `one_row.early_by_margin` returns.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
@@ -260,7 +260,7 @@ def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) ->
 
 @kernel(MANY)
 def simd_margins(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write the raw score of each row of X to `totals` (N, 1), as `margins` does."""
+    """Write the raw score of each row of X to `totals` (N, 1)."""
     for i in range(X.shape[0]):
         totals[i, 0] = add_values(X[i].ctypes.data, address)
 
@@ -285,13 +285,13 @@ def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 @kernel(MANY)
 def simd_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write each row's sum (N, 1) and code (N,), as `early_many` does."""
+    """Write each row's sum (N, 1) and code (N,) by `simd_early`."""
     for i in range(X.shape[0]):
         codes[i] = simd_early(X[i].ctypes.data, address, totals[i])
 
 
 @kernel(MANY)
 def simd_early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write each row's sums (N, R) and code (N,), as `early_by_margin_many` does."""
+    """Write each row's sums (N, R) and code (N,) by `simd_early_by_margin`."""
     for i in range(X.shape[0]):
         codes[i] = simd_early_by_margin(X[i], address, totals[i])

@@ -50,7 +50,7 @@ def goes_left(
 ) -> int:
     """Return 1 if a value sends a row to a node's left child, 0 if to the right.
 
-    `threshold`, `category` and `flags` are the node's; `starts` and `bits` are the
+    `threshold`, `category` and `flags` are the node's. `starts` and `bits` are the
     category sets of all nodes.
     """
     if math.isnan(value):
