@@ -65,7 +65,7 @@ class Tokens:
 
     @classmethod
     def read(cls, path: Path) -> "Tokens":
-        """Read tokens by `read_tokens`. Raises BadInput, too, if one is invalid."""
+        """Read tokens from a file; raise BadInput if there is no token or a bad one."""
         tokens = read_tokens(path)
         try:
             return cls(tokens)

@@ -410,7 +410,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._request.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Append a header, and record if it is `expect` or `connection`."""
+        """Add a header to the request; record if it is `expect` or `connection`."""
         name = name.lower()
         request = self._request
         request.section.append((name, value))
@@ -492,7 +492,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.keep_alive, self._closes_unless_body = True, False
 
     def on_message_complete(self) -> None:
-        """Answer the request without ASGI, or tell the ASGI cycle that it is complete.
+        """Answer without ASGI, or tell the ASGI cycle that the request is complete.
 
         The parser calls this at the end of the request.
         """

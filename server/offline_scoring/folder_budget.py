@@ -172,11 +172,11 @@ class FolderBudget:
         self._under_way[part.number] = _Begun(part.count, part.count * cost)
 
     def end(self, scored: PartScored) -> None:
-        """Subtract the cost of a finished part, and update the timing."""
+        """Subtract a finished part's cost from the budget, and update the timing."""
         self._charge(scored, self._under_way.pop(scored.number).predicted)
 
     def skip(self, part: Part, scored: PartScored) -> None:
-        """Subtract the cost of a part that an earlier run finished."""
+        """Subtract the cost of a part that an earlier run finished from the budget."""
         self._to_come[self._sample.representative(part.number)] -= part.count
         self._charge(scored, scored.planned)
 

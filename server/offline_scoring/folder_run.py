@@ -161,7 +161,7 @@ class FolderRun:
     ) -> Iterator[tuple[PartJob, Part, BatchPlan]]:
         """Yield each part with its plan when a worker is free.
 
-        A part that an earlier run began keeps its plan.
+        A part that an earlier run began gets the same plan again.
         """
         # random order: if parts came by size, the last few could not correct the
         # spending

@@ -96,7 +96,8 @@ def is_folder(path: Path) -> bool:
 def files_in(folder: Path, kind: Kind, encoding: str | None = None) -> FoundFiles:
     """Return the files in a folder that are items of a kind.
 
-    Raises BadInput if there is none.
+    If `encoding` is given, files of any bytes may be texts. Raises BadInput if there is
+    no item.
     """
     found = find_files(folder, kind, encoded=encoding is not None)
     if not found.files:
@@ -214,7 +215,7 @@ def record_in(cell: object) -> ScorableItem:
 
 
 def image_in(cell: object) -> ScorableItem:
-    """Return the image (bytes or base64) in a table's cell, or an error."""
+    """Return the image in a cell (bytes or base64); an error if there is none."""
     if isinstance(cell, Mapping):  # the form of cells in data sets of Hugging Face
         cell = cell.get("bytes")
     if isinstance(cell, str):

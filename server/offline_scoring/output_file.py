@@ -68,9 +68,9 @@ class WriteLock:
 def refuse_answers(output: Path, read: Iterable[Path]) -> None:
     """Raise BadInput if answers must not be written to the file `output`.
 
-    A file of earlier answers may be replaced. `output` is refused if its ending is not
-    `.parquet`, `.jsonl` or `.csv`, if it is a path in `read` or inside such a path that
-    is a table's folder, or if `refuse_output` refuses it.
+    `output` must end in `.parquet`, `.jsonl` or `.csv`. It must not be a path in
+    `read`, or inside a table's folder in `read`. An existing file may be replaced only
+    if it is empty or has earlier answers.
     """
     if output.suffix.lower() not in OUTPUTS:
         raise BadInput(f"{output}: one of {', '.join(OUTPUTS)} is needed")

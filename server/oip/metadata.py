@@ -45,7 +45,7 @@ class Live(msgspec.Struct):
 class Ready(msgspec.Struct):
     """The answer of `/v2/health/ready`: whether all models are ready.
 
-    The specification has the field `live`, but clients read `ready`.
+    The specification names the field `live`, but clients read `ready`, so it has both.
     """
 
     live: bool
@@ -70,7 +70,7 @@ class TensorFacts(msgspec.Struct):
 
 
 class ModelMetadata(msgspec.Struct):
-    """The answer to a model metadata request; `properties` hold polydom's own facts."""
+    """The answer to a model metadata request; `properties` has polydom's additions."""
 
     name: str
     versions: list[str]

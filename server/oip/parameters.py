@@ -129,7 +129,7 @@ class SharedBudget:
     spent: float = 0.0
 
     def give(self, ask: PredictRequest, now_s: float, items: int) -> None:
-        """Set the budget of `ask`, which is one of `items` items that remain."""
+        """Set the budget of `ask` to its share of the rest, if `items` items remain."""
         budget = self.budget
         if isinstance(budget, Deadline):
             share_s = budget.left(now_s) / items + budget.reserve_s

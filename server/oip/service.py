@@ -91,7 +91,7 @@ class InferenceService:
         return self.repository.get(model, version or None)
 
     def widest(self, model: str, version: str) -> int:
-        """Return the largest number of values of an item in one input of a model."""
+        """Return the largest number of values that an item has in one input."""
         return self._items_of(self._served(model, version)).widest
 
     def model_ready(self, model: str, version: str) -> bool:
@@ -247,7 +247,7 @@ class InferenceService:
 
 
 def _size(inputs: Sequence[Tensor]) -> int:
-    """Estimate the bytes of all values; above `LARGE`, return a lower bound."""
+    """Return the estimated bytes of all values, or a lower bound above `LARGE`."""
     size = 8 * sum(len(tensor.values) for tensor in inputs)
     for tensor in inputs if size <= LARGE else ():
         if tensor.datatype == BYTES:

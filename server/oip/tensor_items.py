@@ -33,7 +33,8 @@ Record = dict[str, Any]
 class Requested(NamedTuple):
     """An output tensor that the request asks for.
 
-    If `classes` is above 0, the output holds only that many best classes, as strings.
+    If `classes` is above 0, the tensor has only that many of the best classes, as
+    strings.
     """
 
     name: str
@@ -197,7 +198,10 @@ class Items:
         ]
 
     def _is_whole(self, names: Sequence[str], own: str) -> bool:
-        """Return True if the only input is named `own` or has a default name."""
+        """Return True if each value of the only input is a whole item.
+
+        This is so if the input is named `own` or has a default name, such as `input-0`.
+        """
         if len(names) != 1 or names[0] in self._columns.names:
             return False
         # an index that reads any column may have a column with a default name
