@@ -79,7 +79,7 @@ def build(
     BadWorker, WorkerLost
         If a worker of a cluster differs from this process, or workers die too often.
     LacksTimes
-        If times are missing that another machine measures; finished work is kept.
+        If another machine has to measure times first; finished work is kept.
     """
     if output is not None:
         refuse_index(Path(output))

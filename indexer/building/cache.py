@@ -45,7 +45,7 @@ MAPPED = 64  # most files that a process maps at a time
 
 
 def digest(*parts: Any) -> str:
-    """Return a short hash of plain data, which is equal on all machines."""
+    """Return a short hash of plain data, the same on all machines."""
     content = msgspec.msgpack.encode(parts, order="deterministic")
     return hashlib.sha256(content).hexdigest()[:24]
 

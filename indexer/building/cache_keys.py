@@ -76,7 +76,8 @@ class Keys:
     def sets(self, learner: Mapping[str, Any], *scoring: object) -> str:
         """Return a hash of everything that models and their qualities depend on.
 
-        `learner` is the learner's name and parameters; `scoring` is as in `race`.
+        `learner` has the learner's name and parameters; `scoring` is plain data that
+        qualities depend on.
         """
         return digest(self._split, [learner], *scoring)
 

@@ -1,4 +1,4 @@
-"""The candidates of an index: the feature sets that it keeps, and how it uses them."""
+"""The candidates of an index: the feature sets that it keeps, and their orders."""
 
 import logging
 from collections.abc import Sequence

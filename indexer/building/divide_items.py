@@ -62,7 +62,7 @@ def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedIte
 
 
 def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
-    """Return pairs of training rows and testing rows to measure quality, one a fold."""
+    """Return the pairs of training and testing rows by which quality is measured."""
     project = terms.project
     return split(
         dataset,

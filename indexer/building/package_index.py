@@ -146,7 +146,7 @@ def _pace(
     kept: KeptModels,
     masks: Sequence[int],
 ) -> dict[str, Any]:
-    """Time the samples here; servers compare their own times with these."""
+    """Time the samples on this machine; servers compare their own times with these."""
     pair = data.project.costs.pair
     served = replace(costs.measurer, extractor=data.final.features.extractor)
     key = digest(trainer.task.key, masks, kept.again)
@@ -188,9 +188,9 @@ def _samples(dataset: Dataset) -> list[Any]:
 
 
 def count_gaps(table: FeatureTable) -> BuiltGaps:
-    """Return the share of items that lack a column, for each column that some lack.
+    """Return the share of items whose cell is empty, for each column with empty cells.
 
-    Likewise for each feature the share of items that lack all its columns.
+    The result also has, for each feature, the share of items that lack all its columns.
     """
     extractor, shares = table.features.extractor, BuiltGaps({}, {})
     for stored in table.features.stored:

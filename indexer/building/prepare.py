@@ -143,7 +143,7 @@ def _compute_features(
 
 
 def _without_rare(table: FeatureTable, parts: int, terms: Terms) -> FeatureTable:
-    """Treat classes that are rare now that unusable items have been left out."""
+    """Treat classes that became rare when unusable items were left out."""
     dataset, rows = without_rare(table.dataset, parts, terms)
     values = table.values
     if len(rows) < len(values):  # a large table is not copied for nothing

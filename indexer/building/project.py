@@ -115,8 +115,8 @@ class Data(Part, frozen=True):
         "stop" names the classes and stops the build, "skip" leaves their items out,
         "merge" makes them one class named "other", and "train" only trains on them.
     rare_below
-        Classes with fewer independent items are rare. By default only classes with too
-        few items to be divided are.
+        Classes with fewer independent items are rare. By default a class is rare if it
+        has too few to be divided.
     """
 
     images: str | None = None
@@ -266,12 +266,13 @@ class Search(Part, frozen=True):
         "progressive" finds good sets after a few trainings, keeps the promise of
         `alpha` as far as `budget_s` allows, and reports the alpha that it reached.
         "poly-dom" keeps the promise, however long that takes (ICSP, Problem 1).
-        "greedy" trains few sets and promises nothing (ICSP, section 4): it adds feature
-        by feature, for every weight of a second against quality. "greedy-acc" always
-        adds the most accurate next feature, "greedy-cost" the cheapest.
+        "greedy" trains few sets and promises nothing (ICSP, section 4): it adds one
+        feature after the other, once for every trade-off of cost against quality.
+        "greedy-acc" always adds the most accurate next feature, "greedy-cost" the
+        cheapest.
     alpha
         Factor, at least 1: the chosen model's accuracy times alpha is at least the
-        accuracy of any set that fits.
+        accuracy of any set within the budget.
     tolerance
         Largest loss of a model's quality when features are added (relaxed Axiom 2.1).
         The default is 0 for accuracy; for other metrics it is measured, and covers 95
@@ -282,8 +283,8 @@ class Search(Part, frozen=True):
     budgets
         Smallest and largest budget of the index, in the units of costs, if you know
         them. Only sets that are the best for one of these budgets are kept (for a
-        single budget, ICSP's Problem 3). A server keeps other budgets, too, but perhaps
-        with a worse set, and a plan has fewer sets to fall back on. For a slower
+        single budget, ICSP's Problem 3). Requests may have other budgets, but get
+        perhaps a worse set, and plans have fewer sets to fall back on. For a slower
         server, lower the smallest budget accordingly. Only for sizes of one number. The
         sets are chosen before the costs of exits are known.
     held_out
@@ -291,9 +292,9 @@ class Search(Part, frozen=True):
         is a quarter, unless `folds` is given.
     folds
         Number of folds of cross-validation, instead of `held_out`. The default is five
-        folds if items are divided at random, are too few to promise early exits (below
-        4,780 independent items) and each class has five; unless `[exits]` asks for
-        exits or `refit` is false.
+        folds if the items are divided at random, too few to promise early exits (below
+        4,780 independent items), and at least five of each class; unless `[exits]` asks
+        for exits or `refit` is false.
     covering
         True to use the covering rule too, which is sound only for diminishing returns
         (ICSP, 3.4).
@@ -396,10 +397,7 @@ class Costs(Part, frozen=True):
         return isinstance(self.size, list)
 
     def check_size(self, kind: Kind | None = None) -> None:
-        """Raise BadProject if items of this kind have no such size.
-
-        None stands for items of any kind.
-        """
+        """Raise BadProject if items of this kind, or of any kind, have no such size."""
         kinds = SIZE_NAMES if kind is None else [kind]
         known = [names for one in kinds for names in SIZE_NAMES[one]]
         own = [self.size] if isinstance(self.size, str) else self.size
@@ -641,7 +639,7 @@ class Project(Part, frozen=True):
     def of_numbers(self) -> Self:
         """Return this project for regression, without early exits.
 
-        Raises BadProject for keys that only classes have.
+        Raises BadProject for keys that make sense only for classes.
         """
         alpha = self.exits.alpha
         if alpha is not UNSET and alpha is not None:

@@ -1,4 +1,4 @@
-"""Filling in the settings of a project that depend on its items."""
+"""Completion of a project: fills in the settings that depend on its items."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ class Terms:
 
 
 def strategy_of(project: Project) -> str | None:
-    """Return the strategy of the race between learners; None if a learner is named."""
+    """Return the strategy of the race; None if the project names a learner."""
     return STRATEGY if project.learner["name"] == AUTO else None
 
 
@@ -85,7 +85,10 @@ def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> T
 
 
 def _few_items(project: Project, dataset: Dataset) -> str:
-    """Return why the build cross-validates: too few items for early exits; else ""."""
+    """Return why cross-validation is used; "" if it is not used.
+
+    It is used if the items are too few to promise early exits.
+    """
     rare, most = rare_classes(dataset, FOLDS), 0
     if project.trains_rare:
         most = len(dataset.labels) - 1

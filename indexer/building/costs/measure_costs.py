@@ -72,7 +72,7 @@ class MeasuredCosts:
         values: NDArray[np.float32],
         again: Sequence[bool] | None = None,
     ) -> tuple[Seconds, Measured]:
-        """Time each model; return costs of an answer (C,), and conditions of timing.
+        """Time models; return their costs of an answer (C,), and timing conditions.
 
         Costs are in units of the budget. `models` maps the mask of each set to a
         function that loads the set's model. `again` has True for each model that was
@@ -220,7 +220,7 @@ class Measurer:
     def models(
         self, models: Mapping[str, Callable[[], Model]], values: NDArray[np.float32]
     ) -> tuple[Seconds, Measured]:
-        """Time each model; return seconds of an answer (C,), and conditions of timing.
+        """Time models; return their seconds for an answer (C,), and timing conditions.
 
         `models` maps the name of each model's entry in the cache to a function that
         loads the model. `values` (N, width) has rows to answer.

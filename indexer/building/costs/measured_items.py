@@ -15,7 +15,7 @@ def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
     The size of a record with free text is the length of the text.
     """
     if dataset.kind == "record":
-        lengths = text_lengths(dataset.items)
+        lengths = text_lengths(dataset.items)  # the size of each record is 1
         if lengths is not None:
             near = np.array_split(np.argsort(lengths, kind="stable"), count)
             return [int(part[len(part) // 2]) for part in near if len(part)]

@@ -61,7 +61,7 @@ class CheckedData(NamedTuple):
 
 
 def check_data(project: Project, progress: Progress) -> CheckedData:
-    """Read a project's items, and return a report on them; no file remains."""
+    """Read a project's items, and return a report on them."""
     with tempfile.TemporaryDirectory() as folder:
         with progress.stage("reading items", None) as on_progress:
             dataset = load_data(project, on_progress, Path(folder))

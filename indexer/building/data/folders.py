@@ -181,10 +181,7 @@ def _with_content(row: Row) -> Row:
 
 
 def listed_source(project: Project, path: Path) -> Source:
-    """Return the items that the table of labels at `path` lists.
-
-    A file is read when the source yields its row.
-    """
+    """Return the items that a table of labels lists, each read when it is yielded."""
     data = project.data
     kind = kind_of(data)
     folder = project.path(data.images or data.texts or "")

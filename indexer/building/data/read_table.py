@@ -82,7 +82,7 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
 
 
 def _special(data: Data) -> dict[str, str]:
-    """Return the columns that are no features, with their [data] options."""
+    """Return the columns that are no features, such as the label, and their options."""
     named = {
         "label": data.label,
         "group": data.group,
@@ -296,7 +296,7 @@ def classes_of(column: Column) -> tuple[tuple[str, ...], Rows]:
 
 
 def label_of(value: Any) -> str:
-    """Return the name of a class as a string; the floats 1.0 and 1 are both "1"."""
+    """Return the name of a class as a string; both 1 and 1.0 are named "1"."""
     # a table may hold the classes 1, 2, 3 as floats
     if isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -1,7 +1,7 @@
 """Early exits for all plans of an index: after some features, or some base models.
 
-Exits are fitted on the items that plans' quality was measured on. If the project asks
-for a confidence, exits are calibrated on items that no other stage of the build uses.
+Exits are fitted on the items that the plans' quality was measured on. If the project
+asks for a confidence, exits are calibrated on items that no other stage uses.
 """
 
 from collections.abc import Callable, Sequence
@@ -259,7 +259,7 @@ class PlanExitFitter:
         exits: CheckpointExits,
         times: AnswerTimes | None = None,
     ) -> float:
-        """Return the mean cost that exits save, less that of checkpoints' models."""
+        """Return the mean cost saved by exits, minus costs of checkpoints' models."""
         _, at = exits.evaluate(self._answers(costs.candidates))
         saved = costs.whole - float(costs.paid(exits.thresholds, at).mean())
         if times is not None:
@@ -296,7 +296,7 @@ class PlanExitFitter:
         }
 
     def _follow(self, evaluator: Evaluator) -> tuple[Rows, Rows]:
-        """Return classes (N,) by a schedule, and numbers of base models used (N,)."""
+        """Return the classes (N,) that a schedule answers, and the base models used."""
         found = [evaluator.choices(part.values) for part in self._known]
         places, used = (np.concatenate(part) for part in zip(*found, strict=True))
         return evaluator.classifier.classes[places], used

@@ -232,7 +232,7 @@ def _refuse_unsteady(
 
 
 def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
-    """Find each feature's width, and check that its values are the same twice.
+    """Find each feature's width, and check that computing it twice makes no difference.
 
     Widths come from the first usable item. Items of all sizes are computed twice, since
     some features draw at random only from large items.
@@ -259,7 +259,7 @@ def _functions(
 ) -> Iterator[Found]:
     """Yield the features that the project names, except features of columns.
 
-    If it names none of the user's own features, all of these are yielded, too.
+    If it names none of the user's own features, all of them are yielded, too.
     """
     others = {*recipes_by_name(), *on_texts.names}
     named = [name for name in project.features.use if name not in others]
@@ -275,7 +275,7 @@ def _functions(
 def _groups(
     project: Project, dataset: Dataset, texts: TextColumns, on_texts: Chosen
 ) -> tuple[list[Columns], list[str]]:
-    """Return groups of columns as features, and text columns with default features."""
+    """Return groups of columns as features, and text columns for default features."""
     features = project.features
     chosen = features.columns or features.use or features.files
     named = [name for group in features.columns for name in group.columns]

@@ -231,7 +231,7 @@ class KeptValues:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join neighbouring ranges that touch; `ranges` are ascending."""
+    """Join ranges that touch each other; the ranges ascend."""
     joined: list[tuple[int, int]] = []
     for start, stop in ranges:
         if joined and joined[-1][1] == start:

@@ -29,7 +29,7 @@ SMOOTHING = 0.03  # added texts per term in Bayes' rule
 
 
 class Fitting(NamedTuple):
-    """Settings of a fit of terms' weights."""
+    """Settings for fitting the weights of terms."""
 
     classes: int  # Number of classes; 0 if labels are numbers
     most: int  # Number of terms to keep at most
@@ -60,7 +60,7 @@ class TrainingTexts(NamedTuple):
         return cls(table, arrays["labels"], arrays["parts"])
 
     def only(self, chosen: NDArray[np.bool_]) -> "TrainingTexts":
-        """Return the texts whose entry in the mask `chosen` is True."""
+        """Return the texts that are True in the mask `chosen`."""
         rows = np.flatnonzero(chosen)
         return TrainingTexts(self.table.only(rows), self.labels[rows], self.parts[rows])
 
@@ -84,7 +84,7 @@ def signs_of(codes: Codes, classes: int) -> NDArray[np.float64]:
 
 
 def fit_terms(table: TermTable, labels: NDArray[Any], fitting: Fitting) -> TermWeights:
-    """Choose the terms that get weights, and fit the weights to texts' labels (N,)."""
+    """Choose terms, and fit their weights so that scores predict the labels (N,)."""
     vocabulary = choose_vocabulary(table, fitting.most)
     return _fit(table, vocabulary, weigh(table, vocabulary), labels, fitting)
 

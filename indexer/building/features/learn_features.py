@@ -92,7 +92,7 @@ class Learned(NamedTuple):
 def lesson_of(
     dataset: Dataset, divisions: Sequence[tuple[Rows, Rows]], seed: int
 ) -> Lesson:
-    """Return the items to learn from: training items, or all with cross-validation."""
+    """Return the items to learn from: training items, or all if there are folds."""
     if len(divisions) == 1:
         rows = divisions[0][0]
         parts = divide_groups(dataset.codes[rows], dataset.groups[rows], FOLDS, seed)
@@ -132,9 +132,9 @@ def learn_features(
 
 
 def _lessons(recipes: Sequence[ChosenRecipe], lesson: Lesson) -> list[Lesson]:
-    """Return the items to learn each recipe from; for a column, the column's texts.
+    """Return a `Lesson` for each recipe, with the texts of the column that it reads.
 
-    Recipes for the same column share one `Lesson`.
+    Recipes for the same column share one. A recipe without a column gets `lesson`.
     """
     of_columns: dict[str, Lesson] = {}
     lessons = []
@@ -288,7 +288,7 @@ class FeatureLearner:
 
 
 class Extent(NamedTuple):
-    """Estimated numbers of terms in a lesson's texts, summed from group to group."""
+    """Estimated numbers of terms in a lesson's texts, cumulated over drawn groups."""
 
     ranks: Rows  # (N,) int64: Ranks of the items' groups, in an order that is drawn
     # (N,) float64: Number of terms in all groups up to the rank of each item's group

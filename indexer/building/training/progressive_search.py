@@ -29,7 +29,7 @@ COVERED = 0.95  # share of the violations within a measured tolerance
 
 
 class SetTrainer(Protocol):
-    """Interface of `Trainer` that a search needs."""
+    """The part of the interface of `Trainer` that a search uses."""
 
     workers: int
     spent: Spent
@@ -74,9 +74,9 @@ def search_progressively(
 
     The time is the sum of the seconds of each training, which are stored with the
     trained set: so a repeated search ends at the same set. If `tolerance` is None, it
-    is measured: it covers the share `COVERED` of the losses of quality by more
-    features, among the sets that are trained before Poly-Dom. `cost_of` returns the
-    cost of a set's features.
+    is measured on the sets that are trained before Poly-Dom: as the quantile `COVERED`
+    of the falls in quality when features are added. `cost_of` returns the cost of a
+    set's features.
     """
     full = (1 << m) - 1
     ends = [0, full]
@@ -114,7 +114,7 @@ def search_progressively(
 
 
 def _violation(m: int, known: Mapping[int, float]) -> float:
-    """Return the quantile `COVERED` of the losses of quality by more features."""
+    """Return the `COVERED` quantile of the falls in quality when features are added."""
     masks = np.array(sorted(known), np.uint64)
     qualities = np.array([known[mask] for mask in masks.tolist()])
     return measure_violations(m, masks, qualities).quantile(COVERED)

@@ -4,7 +4,7 @@ Quality is in [0, 1]; higher is better. An item's contribution, its `part`, is t
 influence function of the metric: the weighted mean of all parts is the quality, and the
 part determines the derivative of the quality by the item's weight. Parts are exact for
 means over items, such as accuracy, and first-order approximations for AUC, F1 and the
-like. So a bootstrap of any metric becomes a bootstrap of a mean.
+like. So a bootstrap of any metric needs only means of parts.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """A metric of the quality of answers, with the number of classes or their costs."""
+    """A metric of the quality of answers, such as accuracy."""
 
     # "accuracy", "balanced_accuracy", "macro_f1", "auc", "log_loss" or "cost" of
     # classes, "r2" or "mae" of numbers
@@ -172,7 +172,7 @@ MEASURES: Mapping[str, Callable[[Metric, Answers, Any, Floats], Evaluation]] = {
 
 
 def residual_interval(residuals: Floats, coverage: float) -> tuple[float, float]:
-    """Return an interval that holds a share `coverage` of fresh residuals, or more.
+    """Return an interval that contains a share `coverage` of fresh residuals or more.
 
     This is split conformal prediction with equal tails. The bounds are the k-th
     smallest and the k-th largest of N > 0 residuals of held-out items, k = floor((N +
@@ -210,8 +210,8 @@ def _explained(errors: Floats, spread: Floats, weights: Floats) -> Evaluation:
 def _area(own: NDArray[np.bool_], scores: Floats, weights: Floats) -> Evaluation | None:
     """Return the area under the ROC curve of one class against all others.
 
-    None if one side has no items. An item's part depends on the share of items on the
-    other side that rank on the right side of it (DeLong, DeLong and Clarke-Pearson,
+    None if one side has no items. An item's part depends on the share of items of the
+    other side that are ranked rightly against it (DeLong, DeLong and Clarke-Pearson,
     1988).
     """
     _, rank = np.unique(scores, return_inverse=True)

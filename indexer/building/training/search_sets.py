@@ -52,11 +52,11 @@ class SearchedSets:
     ) -> NDArray[np.int64]:
         """Return the ascending positions in `sets` of the sets that an index keeps.
 
-        These are the empty set; all sets that no other set dominates, for the sizes and
-        budgets given; and for each mask in `may_lack` the best sets without these
-        features. After Greedy, the first 1, 2, ... features of a sequence are kept,
-        too, if they are better than all shorter beginnings: they answer if time runs
-        out. `coefficients` (C, T) are the cost polynomials of `sets`.
+        An index keeps the empty set; the sets that no other set dominates, at these
+        sizes and budgets; and for each mask in `may_lack`, the best sets without its
+        features. After Greedy it also keeps the first 1, 2, ... features of a sequence
+        if they are better than all shorter beginnings: they answer if time runs out.
+        `coefficients` (C, T) are the cost polynomials of `sets`.
         """
         qualities = np.array([self.qualities[mask] for mask in self.sets])
         kept = {0, *prune(coefficients, qualities, sizes, budgets).tolist()}
@@ -147,8 +147,9 @@ def search_sets(
     """Train the feature sets that the project's search method needs.
 
     `m` is the number of features, and `cost_of` returns the cost of a set's features.
-    If the project names no tolerance, it is measured; but it is 0 if `grows` is true,
-    when more features lower quality only by noise.
+    The tolerance is how much a set's quality may fall when features are added. If the
+    project names none, it is 0 if `grows` is true, as for accuracy, and is measured
+    otherwise.
     """
     tolerance = 0.0 if grows and search.tolerance is None else search.tolerance
     if search.method == "progressive":

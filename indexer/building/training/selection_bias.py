@@ -10,8 +10,9 @@ the luck of the items. Let t be the standard deviation of the sets' true qualiti
 s that of their luck on the items. Let m be the expected maximum of one standard normal
 number for each set. Then the luck of the best set on the items is m s^2 / sqrt(s^2 +
 t^2). The bootstrap measures m s^2 / sqrt(2 s^2 + t^2) if it draws as many items, and 2
-m s^2 / sqrt(3 s^2 + t^2) if it draws half as many. The ratio of these two yields t / s,
-and so the factor to correct the first: 1 if sets differ much, sqrt(2) if all are alike.
+m s^2 / sqrt(3 s^2 + t^2) if it draws half as many. The ratio of these two measured
+numbers yields t / s, and so the factor that corrects the first number: 1 if sets differ
+much, sqrt(2) if all are alike.
 """
 
 from typing import Any
@@ -72,7 +73,7 @@ def _luck(
     weights: Floats,
     seed: int,
 ) -> Floats:
-    """Return the mean luck (E,) of the best of the first 1, 2, ... E sets.
+    """Return the mean luck (E,) of the best of the first e sets, for e = 1 ... E.
 
     Luck is the difference of measured quality and the quality to expect.
     """
@@ -94,9 +95,9 @@ def _drawn_luck(
     count: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Return the mean luck (E,) of the best of the first 1 ... E sets, over many draws.
+    """Return the mean luck (E,), over many draws, of the best of the first e sets.
 
-    A draw has `count` groups, with replacement.
+    A draw has `count` groups, with replacement; e = 1 ... E.
     """
     items = parts.shape[1]
     draws = max(FEWEST_DRAWS, min(DRAWS, CELLS // items))

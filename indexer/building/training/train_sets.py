@@ -325,7 +325,7 @@ class Trainer:
         return margins, choices
 
     def remarks(self, masks: Sequence[int]) -> dict[str, int]:
-        """Return the learner's warnings when it trained these sets, with counts."""
+        """Return the learner's warnings from training these sets, with counts."""
         counts: dict[str, int] = {}
         for mask in masks:
             for remark in self._entry(mask)[0]["remarks"]:

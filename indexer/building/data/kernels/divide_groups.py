@@ -38,6 +38,7 @@ def divide_in_order(
             score = 0.0
             for j in range(starts[group], starts[group + 1]):
                 k = classes[j]
+                # half of the growth of a sum of squares, but for a term that all share
                 score += weights[k] * counts[j] * held[part, k]
             if score < least or (score == least and sizes[part] < sizes[best]):
                 best, least = part, score
