@@ -269,7 +269,7 @@ class BatchBudget:
         self._accuracy += result.accuracy or 0.0
 
     def charge_failed(self, assignment: Assignment) -> None:
-        """Charge the budget for a failed plan, at the largest cost that it can have."""
+        """Add the largest possible cost of a failed plan to the spent amount."""
         self._spent += self._most_cost(assignment.row, assignment.item)
 
     def record_better(self, before: Outcome, after: Outcome) -> None:

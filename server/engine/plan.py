@@ -39,7 +39,7 @@ class Plan:
     exits: bool  # True if any margin is finite
 
     def worth_going_on(self, k: int, size: Size, left: float) -> bool:
-        """Return True if `left` pays for a better answer than checkpoint k < K has."""
+        """Return True if the cost `left` buys a better answer than checkpoint k < K."""
         ahead = self.ahead[k]
         return ahead is not None and cost_at(ahead, size) <= left
 

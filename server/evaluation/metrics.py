@@ -360,7 +360,7 @@ class NumericMetrics(Metrics):
         }
 
     def _within(self, place: int, inside: Flags) -> float:
-        """Return the quality if the prior's number replaces late answers."""
+        """Return the quality if the prior's number replaces answers out of budget."""
         given = np.where(inside, self._given(self._replies(place)), self._prior)
         return self._measure(self._labels, given)
 

@@ -91,7 +91,7 @@ class BaselineResult(Result, kw_only=True):
     """The metrics of a predictor that knows no budget.
 
     `inside`, `right_inside` and `quality_inside` have an entry for each budget of the
-    run: the metric if answers outside this budget count as missing.
+    run, as if the predictor had to answer within this budget.
     """
 
     # Features computed for every item; None if they differ or are unknown

@@ -135,7 +135,7 @@ class EvaluationRun:
         return [ServedIndex(self._client, terms) for terms in self._terms()]
 
     def carry_out(self) -> None:
-        """Run the comparison. After an interruption, it has the finished trials.
+        """Run the comparison; an interruption keeps the finished trials.
 
         Numeric libraries use one thread, as in a server: more threads are no faster for
         one item, and would still spin while the next predictor is timed.
