@@ -206,7 +206,7 @@ def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float |
 def _hits(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the weight of each class as right choice, as label, and as choice."""
+    """Return each class's weight among right choices, among labels, among choices."""
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
     count = int(max(own.max(), chosen.max())) + 1

@@ -1,4 +1,4 @@
-"""Bounds on the class scores that rows which stopped early could still have reached."""
+"""For rows that stopped early: bounds on the class scores of the whole ensemble."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -122,7 +122,7 @@ def _bound_logistic(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassBounds:
-    """Computes bounds on the K > 2 class scores of rows that stopped early."""
+    """Computes bounds on a row's class scores after an early stop; K > 2 classes."""
 
     # `least` and `most`: (T, K): Bounds on what the base models after each position add
     # to the sums, from `bound_sums`
@@ -147,7 +147,7 @@ class ClassBounds:
 def bound_by_class(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> ClassBounds | None:
-    """Make `ClassBounds` for base models in `order`; None if base scores have none."""
+    """Make `ClassBounds` for an order of base models; None if they have no bounds."""
     sums = bound_sums(terms, order)
     if sums is None:
         return None

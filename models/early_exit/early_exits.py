@@ -82,7 +82,7 @@ class _Evaluator:
         return self.classifier.classes[self.choices(X)[0]]
 
     def choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
-        """Return the position of each row's class (N,), and base models used (N,)."""
+        """Return two arrays (N,): positions of rows' classes, and base models used."""
         return self._choices(self.classifier.rows(X))
 
     def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:

@@ -314,7 +314,7 @@ class ClassSums:
         return rounds
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return the smallest and largest score (T, K) of each base model by class."""
+        """Return each base model's smallest and largest score by class, both (T, K)."""
         least, most = self.terms.bounds()
         rounds = self.size, self.group, least.shape[1]
         return least.reshape(rounds).sum(axis=1), most.reshape(rounds).sum(axis=1)

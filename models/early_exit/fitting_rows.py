@@ -75,7 +75,7 @@ def make_blocks(spread: Floats) -> Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitScores:
-    """Computes base scores for few rows at a time, to save memory."""
+    """Computes base scores, a few rows at a time to save memory."""
 
     # Function from rows (N, width) to scores (N, T) for two classes, (N, T, K) for more
     base_scores: Callable[[Rows], Floats]
@@ -115,7 +115,7 @@ class FitScores:
         return scores if self.blocks is None else self.blocks.sums(scores)
 
     def of(self, X: Rows) -> Floats:
-        """Compute the scores of all rows X, for few rows at a time."""
+        """Compute the scores of all rows X, a few rows at a time."""
         out = np.empty((len(X), *self.scores(X[:1]).shape[1:]))
         first = 0
         for part in self.parts(X):

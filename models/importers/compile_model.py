@@ -32,8 +32,8 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     default the first d. Sums of a regressor's trees equal scikit-learn's and LightGBM's
     to the bit, and XGBoost's up to rounding in float32. Sums of linear terms may differ
     in the last bits, as BLAS adds in another order. Raises BadModel if the estimator is
-    not fitted or has no compiled form, or if the two disagree on one of a dozen random
-    rows.
+    not fitted or has no compiled form, or if it disagrees with the model on one of a
+    dozen random rows.
     """
     transformers, last = _split(estimator)
     name = _find(last)

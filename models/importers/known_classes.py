@@ -6,7 +6,7 @@ from typing import Any
 
 
 def find_class(thing: Any, known: Iterable[str]) -> str | None:
-    """Return the name in `known`, "module.Class", of an object's class, or None."""
+    """Return the "module.Class" in `known` that is an object's class, or None."""
     kind = type(thing)
     for full in known:
         module, _, name = full.rpartition(".")

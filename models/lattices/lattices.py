@@ -138,7 +138,7 @@ class Lattices(SumOfTerms):
         return most * self.unit + float(np.abs(self.bias).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw random prepared inputs (count, d), among which decisions vary."""
+        """Draw random prepared inputs (count, d), such that decisions vary."""
         low, high = self.knots[:, 0], self.knots[:, -1]
         return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
 

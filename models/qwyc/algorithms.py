@@ -22,7 +22,7 @@ Rows = NDArray[np.int64]
 
 
 def changes_allowed(alpha: float, rows: int) -> int:
-    """Return how many of `rows` decisions may change: at most the share `alpha`."""
+    """Return the largest number of changes within the share `alpha` of `rows`."""
     return math.floor(alpha * rows * (1 + 1e-12))  # 0.29 * 100 is just below 29
 
 

@@ -97,11 +97,11 @@ def calibrate(
 
     The test proves that at most the share `alpha` of new decisions changes. The ladder
     goes from the most careful schedule to the boldest, and is fixed before `rows` are
-    seen. Each schedule is tested at the full level (`most_changed`), and the first
-    failure ends the search (fixed-sequence testing). So the probability that the chosen
-    schedule changes more than `alpha` of new decisions is at most 1 - confidence. The
-    promise is `alpha`: a smaller bound would depend on the rows that chose the
-    schedule. If the first schedule fails, the result has no early exits.
+    seen. Each schedule is tested at the full level 1 - confidence (`most_changed`), and
+    the first failure ends the search (fixed-sequence testing). So the probability that
+    the chosen schedule changes more than `alpha` of new decisions is at most 1 -
+    confidence. The promise is `alpha`: a smaller bound would depend on the rows that
+    chose the schedule. If the first schedule fails, the result has no early exits.
     """
     count = len(rows) if isinstance(rows, FreshRows) else len(rows[0])
     parts = rows.read() if isinstance(rows, FreshRows) else iter([rows])
@@ -145,8 +145,8 @@ def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds
 def upper_bound(changed: int, rows: int, confidence: float) -> float:
     """Return an upper bound on the probability that a decision changes.
 
-    This is the one-sided bound of Clopper and Pearson, for `changed` of `rows`
-    decisions.
+    This is the one-sided bound of Clopper and Pearson, if `changed` of `rows` decisions
+    changed.
     """
     from scipy.special import betaincinv
 
@@ -228,7 +228,7 @@ def fewest_rows(alpha: float, confidence: float) -> int:
 def lacking_rows(
     rows: int, alpha: float, confidence: float, groups: Groups | None = None
 ) -> str:
-    """Return a text about too few calibration rows; empty if they can prove `alpha`."""
+    """Return a text that says how few calibration rows there are; empty if enough."""
     if rows and most_changed(rows, alpha, confidence, groups) >= 0:
         return ""
     if groups is None or not rows or (sizes := group_sizes(groups)).max() == 1:

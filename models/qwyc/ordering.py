@@ -230,7 +230,7 @@ def order_individually(scores: Floats, target: Floats) -> Rows:
 
 
 def order_greedily(scores: Floats, target: Floats) -> Rows:
-    """Return base models, each chosen to minimise the next running sum's MSE."""
+    """Return base models, each the one that most lowers the running sum's MSE."""
     gram = scores.T @ scores
     # Adding k to a sum with residual e changes the squared error by |f_k|^2 - 2 e.f_k.
     change = np.diag(gram) - 2 * (target @ scores)

@@ -44,17 +44,17 @@ class Walk:
 
 
 class RunningSums(Protocol):
-    """N rows, each with one number after each of T positions."""
+    """A number, such as a running sum, for each of N rows after each of T positions."""
 
     final: Floats  # (N,): Numbers after the last position
     border: float | None  # Least final number of a positive row; None if not defined
 
     def walk(self) -> Walk:
-        """Return an iterator over the positions that begins with all rows."""
+        """Start a `Walk` over the positions, with all rows."""
 
 
 class ScoreSums:
-    """Numbers of rows for two classes: running sums. Positive rows may not stop low."""
+    """Running sums of rows for two classes; a low stop is wrong for positive rows."""
 
     def __init__(
         self, scores: Floats, order: Rows, positive: Flags, border: float | None = None
@@ -63,7 +63,7 @@ class ScoreSums:
         self._scores, self._order, self._positive = scores, order, positive
 
     def walk(self) -> Walk:
-        """Return an iterator over the positions that begins with all rows."""
+        """Start a `Walk` over the positions, with all rows."""
         sums = np.zeros(len(self._scores))
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
@@ -76,7 +76,7 @@ class ScoreSums:
 class MarginSums:
     """Numbers of rows for K classes: minus the margin of the best class.
 
-    A row must not stop while another class than its final class leads.
+    A low stop is wrong while another class than the row's final class leads.
     """
 
     border: float | None = None
@@ -89,7 +89,7 @@ class MarginSums:
         self._chosen, self._bias = chosen, bias
 
     def walk(self) -> Walk:
-        """Return an iterator over the positions that begins with all rows."""
+        """Start a `Walk` over the positions, with all rows."""
         sums = np.tile(self._bias, (len(self._scores), 1))
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:

@@ -32,7 +32,7 @@ class Promise:
     changed: int  # Number of changed decisions among the calibration rows
 
     def array(self) -> Floats:
-        """Return bound, confidence, rows and changed as an array (4,)."""
+        """Return the four attributes as an array (4,), in their order."""
         return np.array([self.bound, self.confidence, self.rows, self.changed])
 
     def __str__(self) -> str:
@@ -127,8 +127,8 @@ class Schedule(_Ordered):
     lower, upper : (T,) float64
         Thresholds by position, lower <= upper; infinite at positions without stops.
     threshold : float
-        Least sum of all scores of a positive row, for which the schedule was fitted:
-        QWYC's beta.
+        Least sum of all scores with which a row is positive: QWYC's beta. The schedule
+        was fitted for this threshold.
     promise : Promise or None
         Bound on changed decisions for new rows. None if there were no calibration rows:
         nothing is then known about new rows.

@@ -201,7 +201,7 @@ def last_step(learner: Any) -> Any:
 
 @contextmanager
 def collected_warnings() -> Iterator[dict[str, None]]:
-    """Run a block with one thread, and collect its warnings in a dict.
+    """Context manager: run the block with one thread, and collect its warnings.
 
     The keys of the dict are the distinct texts of the warnings.
     """

@@ -59,8 +59,8 @@ def train_all(race: Race) -> str:
 def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> float:
     """Return an upper bound on the score at `limit` = N examples (DAUB, UpdateBound).
 
-    The bound is f + (N - n) f'. On the monotone curve, f is the latest score, after n
-    examples, and f' is the least-squares slope through the last three points.
+    The bound is f + (N - n) f'. On the curve, made `monotone`, f is the latest score,
+    after n examples, and f' is the least-squares slope through the last three points.
     """
     amounts = [line.amount for line in curve][-3:]
     scores = monotone([line.score for line in curve if line.score is not None])[-3:]

@@ -6,7 +6,7 @@ The falls of other learners' log errors between n and N do.
 
 *Fall.* The expected fall is the mean fall of the k learners that were trained on N. Its
 variance includes `FEW` imaginary learners. The error of an imaginary learner is a power
-of n; the exponents have the deviation `spread`::
+of n; the exponents have the standard deviation `spread`::
 
     variance = (sum of (fall_j - mean)^2 + FEW (spread log(N / n))^2) / (k + FEW - 1)
 
@@ -28,10 +28,10 @@ cost grows.
 
 *End.* The whole race, with the leader's training on N, takes at most the share `SAFE`
 of the time that halving by 3 would take at the costs seen so far. In halving by 3, all
-learners train on N / 3^r examples, then the third with the least expected errors at N
-trains on three times as many, and so on. A race may always take `SHORT_S` seconds, and
-`STAY` times as long as the first trainings. At the end the leader trains on N. If it
-still leads, the race returns it.
+learners train on N / 3^r examples, then the one third with the least expected errors
+at N trains on three times as many, and so on. A race may always take `SHORT_S` seconds,
+and `STAY` times as long as the first trainings. At the end the leader trains on N. If
+it still leads, the race returns it.
 
 *Variants.* At the start only the first learner of each family is trained. The others
 wait until no other learner is worth a training. Until then, the results of the first
@@ -151,7 +151,8 @@ class _Rule:
     def _halving_s(self) -> float:
         """Estimate how long halving by 3 would take, at the costs seen so far.
 
-        Each of its rounds keeps the third of learners with the least expected errors.
+        In each round, one third of the learners goes on: those with the least expected
+        errors.
         """
         falls = self._falls()
         arms = sorted(self.race.active, key=lambda name: self._expected(name, falls))

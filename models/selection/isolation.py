@@ -255,7 +255,7 @@ class IsolatedArm:
 
 
 class _Packer:
-    """Pickles arms without their rows. `rows` collects each set of shared rows once."""
+    """Pickles arms without their rows, and collects the rows in `rows`, each once."""
 
     def __init__(self) -> None:
         self.rows: list[Split] = []
@@ -282,7 +282,7 @@ def _received(place: int) -> Split:
 
 
 def _context() -> Any:
-    """Return a way to start processes without a fork, as OpenMP may be in use."""
+    """Return a multiprocessing context without forks, as OpenMP may be in use here."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

@@ -41,7 +41,7 @@ Penalty = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelClass:
-    """What OBMS must know about a class of models before the first training."""
+    """A class of models: the properties that OBMS needs before the first training."""
 
     rows: int  # Examples that one quantum trains the class on: the paper's n_i
     penalty: Penalty  # Penalty as a function of the examples seen: the paper's gamma_i
@@ -200,9 +200,9 @@ def boosting_penalty(
 
 
 def tree_dimension(leaves: int, features: int) -> float:
-    """Return L log2(L D), or 1 if that is less, for L leaves and D features.
+    """Return L log2(L D), but at least 1, for L leaves and D features.
 
-    This is the order of the VC dimension of such binary trees.
+    This is the order of the VC dimension of binary trees with L leaves on D columns.
     """
     if leaves < 1 or features < 1:
         raise BadInput(f"{leaves} leaves on {features} columns; at least 1 of each")

@@ -62,12 +62,12 @@ class Allocation:
     error: str = ""  # Reason of the failure; empty after a success
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the line as a dict that can be written as JSON."""
+        """Return this line of the log as a dict that can be written as JSON."""
         return asdict(self) | {"warnings": list(self.warnings)}
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> "Allocation":
-        """Make a line from a dict of `to_dict`; BadInput for any other dict."""
+        """Make a line from a result of `to_dict`; BadInput for any other dict."""
         try:
             return cls(**{**line, "warnings": tuple(line["warnings"])})
         except (KeyError, TypeError) as error:
@@ -82,7 +82,7 @@ Bound = Callable[[Curve], float]
 class Race:
     """Trains learners to the amounts that a strategy asks for, and logs the results.
 
-    Amounts are examples or iterations, raised to `least` and lowered to `limit`. If
+    Amounts are numbers of examples or iterations, clipped to [`least`, `limit`]. If
     `carries_on`, an arm continues from its last amount and is charged the difference
     (iterations); otherwise each training starts from the beginning (examples). The loss
     of a learner is `best`, the score of a perfect learner, minus its score. Of equal
@@ -228,7 +228,7 @@ class Race:
         return max(amount, self.had(name)) if self.carries_on else amount
 
     def _try(self, name: str, amount: int) -> Allocation:
-        """Train a learner, and return a line, with its `error` if training failed."""
+        """Train a learner; return the line for the log, a failure as its `error`."""
         spent = amount - self.had(name) if self.carries_on else amount
         start = time.perf_counter()
         try:

@@ -89,7 +89,7 @@ MANY = 10  # with this many classes, only the first learner of each class begins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Settings of how a race runs, which do not change its result.
+    """Settings of how a race runs; only `limit_s` can change its result.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Split rows into training rows and validation rows.
 
 Training on n examples uses the first n training rows, so every learner sees the same
-rows. The first n rows contain every class, in its proportion to within one row.
+rows. The first n rows contain each class in its proportion, to within one row.
 """
 
 from dataclasses import dataclass

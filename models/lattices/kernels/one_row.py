@@ -243,7 +243,7 @@ def reserve(table: Any) -> int:
 
 @njit([void(ROW, uint64, float64[::1]), void(FLOATS, uint64, float64[::1])], **OPTIONS)
 def raw(row: Rows, address: int, out: Floats) -> None:
-    """Write one row's raw scores to `out` (R,) by lattices packed at `address`."""
+    """Write one row's raw scores to `out` (R,); lattices are packed at `address`."""
     table = table_at(address, TABLE)
     work = reserve(table)
     R = int64(table.output_count)
@@ -349,7 +349,7 @@ def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
 
 @njit(void(ROWS, *MANY), **OPTIONS)
 def early_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Call `early` for each row; write its sum to `totals` (N, 1) and its code (N,)."""
+    """Call `early` for each row; write sums to `totals` (N, 1) and codes to `codes`."""
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, totals[i])
 

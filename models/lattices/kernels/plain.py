@@ -115,7 +115,7 @@ def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
 
 @njit(inline="always")
 def walk(vertices: Any, inputs: Any, order: Any) -> float:
-    """Interpolate between S + 1 of the vertices (V,): the simplex around `inputs` (S,).
+    """Interpolate vertices (V,) on the simplex of S + 1 that contains `inputs` (S,).
 
     The result is rounded to an integer. With the inputs in descending order, the weight
     of a corner is the difference of two neighbouring inputs, so the order of equal

@@ -133,7 +133,7 @@ def _halving(inputs: int, whole: bool) -> Any:
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
-        """Interpolate between cells `far` bytes apart, at `shares`."""
+        """Interpolate at `shares` between cells `far` bytes apart, into `out`."""
         row = []
         for _ in range(1 << inputs):
             kind = INTS if whole else DOUBLES

@@ -21,14 +21,13 @@ CHUNK = 256  # columns of a row that are read together
 
 @njit(float64(FLOATS_2D, float64, float64), **OPTIONS)
 def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float:
-    """Return the impurity of rows in bins (B, 4): the total of n sqrt(q (1 - q)).
+    """Return the impurity of rows in B bins: the total of n sqrt(q (1 - q)).
 
-    A bin has the rows whose running sums are close. Its columns are the number of rows
-    n, the number of rows that end positive, and the sum and the sum of squares of gains
-    (final sum - running sum). The middle of bin b lies `lowest` + b * `width` above the
-    border between decisions. q is the share of positive rows among the n rows and
-    `NORMAL` imaginary rows. The gains of imaginary rows have the normal distribution
-    that fits this bin and its two neighbours.
+    A bin has n rows with close running sums; q estimates the share that ends positive.
+    `bins` (B, 4) has n, the number of rows that end positive, and the sum and the sum
+    of squares of gains (final sum - running sum). The middle of bin b lies `lowest` + b
+    * `width` above the border between decisions. q also counts `NORMAL` imaginary rows,
+    whose gains have the normal distribution that fits the bin and its two neighbours.
     """
     total = 0.0
     for b in range(bins.shape[0]):
@@ -63,12 +62,12 @@ def measure_impurity(
     most: NDArray[np.float64],
     impurity: NDArray[np.float64],
 ) -> None:
-    """Write to `impurity` (L,) the impurity after each base model; two classes.
+    """Write to `impurity` (L,) the impurity if each of L base models came next.
 
-    `columns` (L,) are the base models' columns in `scores`, each of which is added to
-    the running `sums` (n,). The bins are of equal width from `least` to `most`, both
-    (L,). `final` are the sums of the whole ensemble; a row ends positive if its final
-    sum is at least `border`.
+    This is for two classes. `columns` (L,) are the base models' columns in `scores`,
+    each of which is added to the running `sums` (n,). The bins are of equal width from
+    `least` to `most`, both (L,). `final` are the sums of the whole ensemble; a row ends
+    positive if its final sum is at least `border`.
     """
     bins = np.empty((CHUNK, BINS, 4), np.float64)
     scale = np.empty(CHUNK, np.float64)
@@ -110,11 +109,11 @@ def measure_margin_impurity(
     models: NDArray[np.int64],
     impurity: NDArray[np.float64],
 ) -> None:
-    """Write to `impurity` (L,) the impurity after each base model; K classes.
+    """Write to `impurity` (L,) the impurity if each of `models` (L,) came next.
 
-    Rows are put into `MARGIN_BINS` equal bins by their new margin, up to the largest. A
-    bin of n rows has the impurity n sqrt((w + 0.5) / (n + 1)), where w rows have
-    another leading class than the class chosen at the end.
+    This is for K classes. Rows are put into `MARGIN_BINS` equal bins by their new
+    margin, up to the largest. A bin of n rows has the impurity n sqrt((w + 0.5) / (n +
+    1)), where w rows have another leading class than the class chosen at the end.
     """
     count = rows.shape[0]
     margins = np.empty(count, np.float64)

@@ -5,9 +5,9 @@ their number. The number of a row is its running sum, or minus the margin of its
 class. If two neighbours have equal numbers, no threshold separates them, and the second
 row is stored as ~row. A low stop is wrong for `positive` entries, a high stop for all
 other entries. The level of an entry says how likely the row is to end positive; it is
-computed from rows with similar numbers (`fill_levels`), as the row's own ending is only
-one draw. Cuts (a, b) of a list mean: entries [:a] stop low, entries [b:] stop high, the
-rest go on.
+computed from rows with similar numbers (`fill_levels`), as the row's own ending alone
+says little. Cuts (a, b) of a list mean: entries [:a] stop low, entries [b:] stop high,
+the rest go on.
 """
 
 import math
