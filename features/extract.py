@@ -127,7 +127,7 @@ class Extractor:
         )
 
     def columns(self, position: int) -> slice:
-        """Return the slice of the full row that has the columns of one feature."""
+        """Return the slice of the full row with the columns of feature `position`."""
         start = sum(self.widths[:position])
         return slice(start, start + self.widths[position])
 
@@ -325,7 +325,7 @@ def common_kind(features: Sequence[Feature]) -> Kind:
 
 
 def with_needs(nodes: Iterable[Node]) -> tuple[Step, ...]:
-    """List all steps that the nodes need, directly or not, each after its own needs."""
+    """List all steps that `nodes` (steps, features) need, each after its own needs."""
     found: dict[Step, None] = {}
 
     def visit(node: Node) -> None:

@@ -60,7 +60,6 @@ def refuse_place(path: Path, option: str = "") -> None:
 
 
 def _is_system(folder: Path) -> bool:
-    """Return True for a folder of the operating system, such as /dev."""
     return folder == Path("/dev") or folder.is_relative_to("/proc")
 
 

@@ -87,7 +87,7 @@ def imports_in(tree: ast.AST, package: str) -> Iterator[Import]:
 
 
 def absolute(name: str, level: int, package: str) -> str:
-    """Return a relative import's absolute name; "" if it leads out of `package`."""
+    """Resolve an import with `level` leading dots; "" if it leads out of `package`."""
     if level == 0:
         return name
     try:

@@ -26,7 +26,8 @@ UTF8_MARK = b"\xef\xbb\xbf"
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Return the most similar known name; None if no name is similar.
 
-    Capitals, underscores, hyphens and spaces do not count.
+    `cutoff` is the least similarity, 0 to 1. Capitals, underscores, hyphens and spaces
+    do not count.
     """
     plain = {_plain(one): one for one in reversed([*known])}
     close = difflib.get_close_matches(_plain(name[:80]), plain, n=1, cutoff=cutoff)

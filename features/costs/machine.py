@@ -31,7 +31,7 @@ class Measured(NamedTuple):
     machines: tuple[Machine, ...]  # One entry for each kind of machine, sorted
 
     def joined(self, other: "Measured") -> "Measured":
-        """Combine the conditions of two measurements, and each kind of machine once."""
+        """Combine the conditions of two measurements; no machine is listed twice."""
         days: dict[tuple[str, int], str] = {}
         for processor, cores, day in (*self.machines, *other.machines):
             days[processor, cores] = max(day, days.get((processor, cores), ""))

@@ -86,11 +86,10 @@ def chance_of_more(count: int, times: int, share: float) -> float:
 
 
 def quantile_of_others(times: int, outliers: int, quantile: float) -> float:
-    """Return the quantile to use instead of `quantile` once outliers are left out.
+    """Return the quantile to fit to the times that are no outliers.
 
-    A curve through the returned quantile of the other times lies above the share
-    `quantile` of all times. The result is less than 1, since the largest time depends
-    on chance.
+    The curve shall lie above the share `quantile` of all `times` times, and below all
+    `outliers`. The result is less than 1, since the largest time depends on chance.
     """
     others = times - outliers
     return min(quantile * times / others, 1 - 0.5 / others) if outliers else quantile

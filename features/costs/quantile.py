@@ -91,7 +91,7 @@ def usual_s(sizes: Floats, seconds: Floats) -> Floats:
 
 
 def local_medians(sizes: Floats, seconds: Floats) -> Floats:
-    """Return for each time the median of the times at similar sizes, (M,)."""
+    """Return for each of M times the median of the times at similar sizes."""
     medians = np.empty_like(seconds)
     for near in split_near(sizes, int(np.clip(len(sizes) // 8, 1, 32))):
         medians[near] = np.median(seconds[near])

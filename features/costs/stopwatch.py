@@ -64,7 +64,7 @@ class Load(NamedTuple):
 class Stopwatch:
     """Measures the seconds of calls, and repeats calls that were interrupted.
 
-    A call is interrupted if another process takes the processor from it. It runs at
+    A call is interrupted if another process takes the processor from it. A call runs at
     most `tries` times. The clock `now` times a call; the clock `cpu` stands still while
     this thread does not run, and shows the time lost to others. By default `cpu` is the
     thread's own clock if `now` is the wall clock of Linux, and otherwise `now`. If

@@ -198,7 +198,6 @@ class CsvFile:
         return file
 
     def _refuse_open_quote(self, rows: Any, count: int) -> None:
-        """Raise BadInput if the last cell begins with a quote that is never closed."""
         last = rows.slice(max(rows.num_rows - 1, 0)).to_pylist()
         cells = [cell for row in last for cell in row.values() if cell and "\n" in cell]
         if cells and self._ends_quoted(cells[-1]):

@@ -43,7 +43,8 @@ def read_json_lines(
 ) -> Iterator[Line]:
     """Yield the lines of a file, or of a span of a file, that are not blank.
 
-    A line that is no JSON object has a BadItem in place of its values.
+    A line that is no JSON object has a BadItem in place of its values. Without
+    `encoding`, the file is read as UTF-8.
     """
     if span is None:
         documents = _documents(path, encoding)

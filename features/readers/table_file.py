@@ -59,7 +59,7 @@ class Table:
     def rows(
         self, wanted: Sequence[str], read_cells: ReadCells | None = None
     ) -> Iterator[Row]:
-        """Yield each row, as a dictionary of the wanted columns; BadItem if unreadable.
+        """Yield rows as dictionaries of the wanted columns, or BadItem if unreadable.
 
         `read_cells` converts some cells of a column, an Arrow array; by default Arrow
         does. BadInput is raised at the call if two columns have the same wanted name,

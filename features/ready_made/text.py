@@ -126,7 +126,7 @@ def opening(text: str) -> Doubles:
 
 @feature(needs=[byte_counts])
 def text_length(byte_counts: NDArray[np.intp]) -> Doubles:
-    """Logarithms of characters and bytes, and the shares of 7 classes of characters."""
+    """Logarithms of the counts of characters and bytes; shares of 7 character kinds."""
     characters = byte_counts.sum() - byte_counts[0x80:0xC0].sum()
     shares = CLASSES @ byte_counts / max(characters, 1)
     return np.array([*np.log1p([characters, byte_counts.sum()]), *shares])
@@ -340,7 +340,7 @@ def pieces(text: AnyStr) -> Iterator[AnyStr]:
 
 
 def gather(values: Iterable[Any], count: int, kind: type[np.generic]) -> NDArray[Any]:
-    """Collect `count` values in an array, in pieces: other threads run in between."""
+    """Collect `count` values in an array of `kind`; other threads run in between."""
     left, array = iter(values), np.empty(count, kind)
     for start in range(0, count, VALUES):
         some = min(VALUES, count - start)

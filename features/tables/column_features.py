@@ -224,7 +224,7 @@ def columns(
     unknown values are NaN; so is a number in a column of strings or dates. A string in
     a column of numbers is refused when a record is read.
 
-    The keys of all mappings but `declared` are columns; other columns in them are
+    All mappings but `declared` are by column; keys that are not in `columns` are
     ignored. `orders` has the order of day and month, "MDY" or "DMY", for dates in which
     both are numbers; `shifts` come from `learn_numbers`. `declared` has the cost of
     obtaining these columns, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
@@ -271,7 +271,7 @@ class Texts(NamedTuple):
 
 
 def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
-    """Find the columns of strings, and learn their words or that they are dates.
+    """Learn the words of each column of strings, or how to read it as dates.
 
     A column is one of dates if all its strings are dates. Words are in order of falling
     frequency, then of the alphabet. Small trees divide words better in this order than

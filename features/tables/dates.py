@@ -172,9 +172,10 @@ def micros_of(text: str, order: DateOrder = "YMD") -> int:
 
 
 def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
-    """Return the microseconds since 1970 of all words, for each order that fits all.
+    """Return the microseconds since 1970 of all dates, for each order that fits all.
 
-    The result is empty if there are no words, or if no order fits all words.
+    The result is empty if there are no words, or if no order of day, month and year
+    fits all words.
     """
     found: dict[DateOrder, list[int]] = {}
     for order in ORDERS if words else ():
@@ -184,7 +185,7 @@ def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
 
 
 def show_date(micros: int, whole_day: bool) -> str:
-    """Write microseconds since 1970 as a date or a time, as a request sends it."""
+    """Write microseconds since 1970 as a date (if `whole_day`), a time, or both."""
     date = EPOCH + timedelta(microseconds=micros)
     if not whole_day and 0 <= micros < DAY_US:
         return date.time().isoformat()
@@ -264,8 +265,8 @@ NUMBERS_OF: Mapping[Part, Callable[[Micros], NDArray[np.generic]]] = {
 def parts_of(micros: Micros) -> tuple[Part, ...]:
     """Choose the numbers by which dates differ: the day, and others that vary.
 
-    In float32, days are exact to about three minutes. The second is chosen if, without
-    it, one date in 50 or more would equal another.
+    As float32, the day is exact to about three minutes. So the second is chosen only
+    if, without it, one date in 50 or more would equal another.
     """
     known = np.unique(micros[micros != NO_DATE])
     days = np.unique(days_of(known).astype(np.float32))
