@@ -165,7 +165,7 @@ def _records(
 
 
 def _column(name: str, cells: Any, *, is_fitted: bool) -> Column:
-    """Read a column. If `is_fitted`, do not parse strings: the index has their kind."""
+    """Read a column. If `is_fitted`, strings are words, not numbers or dates."""
     import pyarrow as pa
 
     if not isinstance(cells, pa.Array | pa.ChunkedArray):

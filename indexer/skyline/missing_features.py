@@ -64,7 +64,11 @@ def best_without(
 
 
 def _levels(parts: Sequence[int]) -> Iterator[list[int]]:
-    """Yield, for k = 1, 2 ..., a list: masks of k missing parts, and of all but k."""
+    """Yield lists of combinations of missing parts, each combination as one mask.
+
+    The first list has the combinations of one part, and of all parts but one; the
+    second list those of two parts, and of all parts but two; and so on.
+    """
     every, seen = sum(parts), set[int]()
     for k in range(1, len(parts) // 2 + 1):
         lacked = [sum(some) for some in combinations(parts, k)]

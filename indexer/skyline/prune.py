@@ -34,8 +34,8 @@ def prune(
     A candidate dominates another if it is at least as accurate and costs no more at
     every size in the range `sizes` (ICSP, properties 3.6 and 3.7). Of equal
     candidates, the first row is returned. Exact crossings of cost curves decide, not
-    samples of sizes. There is no factor alpha: candidates may dominate each other in
-    a chain, and the chain would multiply the factor.
+    samples of sizes. Dominance has no factor alpha: in a chain of candidates, each
+    dominated by the next, the factors would multiply.
 
     With a range of `budgets`, only for sizes of one number, the function returns the
     candidates that are the best for some size and some budget in the ranges (for one

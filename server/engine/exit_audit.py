@@ -122,8 +122,8 @@ class ExitAudit:
 def ratios(alpha: float) -> list[tuple[float, float]]:
     """Return two likelihood ratios for each suspected rate of changed answers.
 
-    The ratios compare the suspected rate with the rate `alpha`: (for an unchanged
-    answer, for a changed answer).
+    The first is for an unchanged answer, the second for a changed answer. Each is the
+    likelihood by the suspected rate, divided by the likelihood by the rate `alpha`.
     """
     if alpha == 0:
         return []

@@ -1,7 +1,7 @@
-"""Compare predictors: each answers the same items, one item after the other.
+"""Compare predictors by their answers to the same items.
 
-All predictors answer an item before any gets the next item. So a slow moment of the
-machine affects all predictors alike.
+All predictors answer an item before any of them gets the next item. So a slow moment of
+the machine affects all predictors alike.
 """
 
 import gc

@@ -48,14 +48,14 @@ def pair_costs(coefficients: Floats, a: float, b: float) -> Floats:
 
 @njit(SIFTED(FLOATS_2D), **OPTIONS)
 def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return the rows that may be on a skyline in a cell, and a mask of sure steps.
+    """Return (rows, steps): rows that may be on a skyline in a cell, and sure steps.
 
     A cell is a rectangle of sizes. Rows of `controls` are the Bernstein coefficients
-    of the candidates' costs in the cell, the most accurate candidate first. A
-    candidate is not above another one if none of its coefficients is above the
-    other's; then it costs no more anywhere in the cell. A sure step is a row that is
-    not above any row before it. This relation is transitive, so each row is compared
-    only with the last sure step and the rows found after that step.
+    of the candidates' costs in the cell, the most accurate candidate first. If no
+    coefficient of a row is above that of another row, the candidate never costs more
+    there. A row is left out if a row before it never costs more. `steps` is True for
+    a row that never costs more than any row before it. This relation is transitive,
+    so each row is compared only with the last step and the rows found after it.
     """
     kept = np.empty(controls.shape[0], np.int64)
     steps = np.empty(controls.shape[0], np.bool_)
