@@ -1,7 +1,7 @@
 """Facts about a build in an index's `meta`, checked when the index is loaded.
 
-Any fact may be missing: an index of an older release, or one made by hand, says less.
-Unknown keys are ignored.
+Any fact may be missing, since older releases, and indexes made by hand, have fewer
+facts. Unknown keys are ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ Quality = Annotated[float, msgspec.Meta(ge=-LARGEST, le=1)]  # R2 has no least v
 
 
 class BuiltSchedule(msgspec.Struct):
-    """Shares of a model's base models that the model evaluates before it stops."""
+    """Shares of base models that a model evaluates before it stops, and its times."""
 
     base_models: Counted
     mean: Share
@@ -39,7 +39,7 @@ class BuiltSchedule(msgspec.Struct):
 
 
 class BuiltPlan(msgspec.Struct):
-    """Results of one candidate's early exits on the items for fitting the exits."""
+    """Effects of one candidate's early exits, on the items that they were fitted to."""
 
     row: Count
     early: Share
@@ -49,7 +49,7 @@ class BuiltPlan(msgspec.Struct):
 
 
 class BuiltExits(msgspec.Struct):
-    """The guarantee of early exits, and the features and base models that they save."""
+    """The promise of an index's early exits, and their effects on each candidate."""
 
     alpha: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     plans: list[BuiltPlan]
@@ -59,7 +59,7 @@ class BuiltExits(msgspec.Struct):
 
 
 class BuiltTimes(msgspec.Struct):
-    """Measured times of a curve; `sizes` has a list for each number of a size."""
+    """Measured times, and the sizes: one list, or two if a size is two numbers."""
 
     sizes: list[list[Above0]]
     seconds: list[Amount]
@@ -68,7 +68,7 @@ class BuiltTimes(msgspec.Struct):
 class BuiltCurve(msgspec.Struct):
     """Cost curve of one feature or step.
 
-    `measured` is None if the seconds are declared, and absent in older files. Each of
+    `measured` is None if the seconds are declared, and unset in older files. Each of
     `points` has four numbers: a size, and the median, the high quantile and the fitted
     seconds at that size.
     """
@@ -99,7 +99,7 @@ class BuiltLoad(msgspec.Struct):
 
 
 class BuiltNumbers(msgspec.Struct):
-    """Mean and deviation of labels that are numbers, and candidates' mean errors."""
+    """Mean and standard deviation of numeric labels; mean error of each candidate."""
 
     mean: Number
     deviation: Amount
@@ -122,7 +122,7 @@ class BuiltViolations(msgspec.Struct):
 
 
 class BuiltSearch(msgspec.Struct):
-    """The search among feature sets; `alpha` may be infinite."""
+    """The search among feature sets; `alpha` is infinite if nothing is proven."""
 
     method: str
     sets: Count
@@ -135,7 +135,7 @@ class BuiltSearch(msgspec.Struct):
 
 
 class BuiltRace(msgspec.Struct):
-    """A comparison of learners; points of a curve are examples, score and seconds."""
+    """A race of learners; a learner's curve has points (examples, score, seconds)."""
 
     strategy: str
     learner: str
@@ -148,7 +148,7 @@ class BuiltRace(msgspec.Struct):
 
 
 class BuiltTesting(msgspec.Struct):
-    """Settings in the section [search] of a project."""
+    """Settings from the section [search] of a project."""
 
     budgets: tuple[Amount, Amount] | None = None
     folds: Count | None = None
@@ -165,7 +165,7 @@ class BuiltGaps(msgspec.Struct):
 
 
 class BuiltPace(msgspec.Struct):
-    """Seconds that each sample took; `MachineTimes` checks them further."""
+    """Seconds of the work on each sample; `MachineTimes.read` checks them further."""
 
     overhead: list[float]
     step: list[list[float]]
@@ -174,7 +174,7 @@ class BuiltPace(msgspec.Struct):
 
 
 class MetaFacts(msgspec.Struct):
-    """All facts in a package's `meta`, by its keys."""
+    """The facts in a package's `meta`; each field has the name of its key."""
 
     unit: Annotated[str, msgspec.Meta(min_length=1)] = "s"
     weights: dict[str, Amount] = {}
@@ -203,7 +203,7 @@ class MetaFacts(msgspec.Struct):
 
     @classmethod
     def read(cls, meta: Mapping[str, Any]) -> "MetaFacts":
-        """Read the known facts of `meta`, and check their forms and ranges."""
+        """Read the known facts of `meta`; raise BadIndexFile if one is not valid."""
         facts: MetaFacts = _convert(meta, cls, "meta")
         if facts.weights and (facts.weights.keys() == {"s"}) != (facts.unit == "s"):
             raise BadIndexFile(
@@ -220,7 +220,7 @@ class MetaFacts(msgspec.Struct):
 
 
 def exits_of(meta: Mapping[str, Any]) -> BuiltExits | None:
-    """Read the facts of early exits; None for an index without early exits."""
+    """Read the facts of early exits from a `meta`; None if the index has no exits."""
     exits = meta.get("exits") or {}
     _convert(exits.get("lacking", ""), str, "meta.exits.lacking")
     if not exits.keys() & set(BuiltExits.__struct_fields__):
@@ -230,13 +230,13 @@ def exits_of(meta: Mapping[str, Any]) -> BuiltExits | None:
 
 
 def gaps_of(meta: Mapping[str, Any]) -> BuiltGaps | None:
-    """Read the shares of empty columns in a build's records; None if unknown."""
+    """Read the shares of empty columns from a `meta`; None if they are not known."""
     gaps = meta.get("gaps")
     return None if gaps is None else _convert(gaps, BuiltGaps, "meta.gaps")
 
 
 def races_of(meta: Mapping[str, Any]) -> list[BuiltRace]:
-    """Read the comparisons that chose learners; none if the project named a learner."""
+    """Read the races of learners from a `meta`; none if the project named a learner."""
     race = meta.get("selection") or {}
     levels = race.get("levels", [race]) if race else []
     races: list[BuiltRace] = _convert(levels, list[BuiltRace], "meta.selection")

@@ -1,4 +1,4 @@
-"""Facts about a table's columns, as a build read them, and their lines of text."""
+"""Facts about the columns of a build's table, and lines of text that show them."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -14,7 +14,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 
 
 class ColumnFacts(msgspec.Struct, omit_defaults=True):
-    """Facts of one column."""
+    """Facts about one column of a table."""
 
     name: str
     kind: ColumnKind  # Kind of the cells' contents
@@ -37,7 +37,7 @@ class ColumnFacts(msgspec.Struct, omit_defaults=True):
 
 
 def column_lines(columns: Sequence[ColumnFacts]) -> list[str]:
-    """Return lines of a table for people: headings, and a line for each column."""
+    """Return the lines of a table for people: headings, then a line for each column."""
     if not columns:
         return []
     rows = [("column", "kind", "empty", "different", "such as")]

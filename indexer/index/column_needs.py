@@ -1,4 +1,4 @@
-"""Columns that features need, and features that need a record's empty columns."""
+"""Columns that features read, and features that empty columns make impossible."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -19,24 +19,25 @@ REMEMBERED = 1024
 
 
 class Needs(NamedTuple):
-    """The columns that one feature needs, as bits."""
+    """The columns that one feature reads, as bit masks."""
 
     columns: int  # Columns that the feature reads; 0 for a function, which may read any
     always: int  # Columns of the feature that no item of the build lacked
     spared: bool  # True if all columns of the feature may be empty
 
     def is_met(self, empty: int) -> bool:
-        """Return True if the feature can be computed although columns are empty.
+        """Return True if the feature can be computed for a record with `empty` columns.
 
-        A feature's value without some column counts only if records of the build lacked
-        the column too, since only then models have learned the value.
+        `empty` is a mask. A column may be empty only if some records of the build
+        lacked it too: otherwise no model has learned the feature's value without the
+        column.
         """
         lost = empty & self.columns
         return not lost & self.always and (self.spared or lost != self.columns)
 
 
 class ColumnNeeds:
-    """Columns that the features of an index read, and columns that may be empty."""
+    """Finds the features of an index that a record's empty columns make impossible."""
 
     def __init__(
         self, features: Iterable[StoredFeature], gaps: BuiltGaps | None = None
@@ -55,7 +56,7 @@ class ColumnNeeds:
         return cls(package.features, gaps_of(package.meta))
 
     def _of(self, feature: StoredFeature, gaps: BuiltGaps | None) -> Needs:
-        """Return a feature's needs; if gaps are unknown, one column is enough."""
+        """Return a feature's needs; without `gaps`, a feature needs any one column."""
         own = feature.reads or []
         columns = sum(self.bits[name] for name in own)
         if gaps is None:
@@ -65,18 +66,18 @@ class ColumnNeeds:
         return Needs(columns, always, spared=usual or not columns)
 
     def _find_withheld(self, empty: int) -> int:
-        """Return the mask of features that cannot be computed without some columns.
+        """Return a mask of the features that a record with `empty` columns cannot have.
 
-        A feature is withheld if an empty column was never empty in the build: no model
-        has learned the feature's value then. It is also withheld if all its columns are
-        empty, unless that was usual in the build.
+        `empty` is a mask. A feature is withheld if one of its columns is empty that was
+        never empty in the build, or if all its columns are empty, unless all were often
+        empty in the build.
         """
         return sum(
             1 << k for k, needs in enumerate(self._needs) if not needs.is_met(empty)
         )
 
     def empty_in(self, record: Mapping[str, Any]) -> int:
-        """Return the bits of the columns that are empty in a record."""
+        """Return a mask of the columns that are empty in a record."""
         empty = 0
         for name, bit in self.bits.items():
             value = record.get(name)
@@ -87,7 +88,7 @@ class ColumnNeeds:
     def withheld_of_rows(
         self, missing: Mapping[str, NDArray[np.bool_]], count: int
     ) -> NDArray[np.int64]:
-        """Return for each row a mask of the features that cannot be computed: (count,).
+        """Return masks (count,): for each row, the features that cannot be computed.
 
         `missing` has, by column, a mask (count,) of the empty cells. Columns that
         `missing` does not name are empty in every row.
@@ -106,10 +107,7 @@ class ColumnNeeds:
         return masks
 
     def read_by(self, features: int) -> int:
-        """Return a mask of the columns that some features read.
-
-        `features` is a mask of features.
-        """
+        """Return a mask of the columns that features read; `features` is a mask too."""
         bits = 0
         for k, needs in enumerate(self._needs):
             bits |= needs.columns if features >> k & 1 else 0
@@ -121,9 +119,10 @@ class ColumnNeeds:
 
 
 def coming_together(features: Iterable[StoredFeature]) -> tuple[int, ...]:
-    """Return for each feature a mask of the features that read only its columns.
+    """Return a mask for each feature: the features that read no columns but its own.
 
-    The mask contains the feature itself.
+    All features in a mask become possible when the columns of the feature are known.
+    Each mask contains the feature itself.
     """
     reads = [None if one.reads is None else frozenset(one.reads) for one in features]
     return tuple(

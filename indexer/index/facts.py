@@ -114,12 +114,12 @@ def _shortened(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_of(index: Index) -> str:
-    """Return the name of the measure of an index's qualities, such as accuracy."""
+    """Return the name of an index's measure of quality, such as "accuracy"."""
     return index.package.measure if index.package else "accuracy"
 
 
 def skylines_of(index: Index, count: int) -> list[SkylineFacts]:
-    """Return facts of skylines at up to `count` sizes, from least to largest."""
+    """Return facts about the skylines at up to `count` sizes, smallest size first."""
     means = mean_coefficients(index)
     low, high = index.sizes
     if low == high:
@@ -129,14 +129,14 @@ def skylines_of(index: Index, count: int) -> list[SkylineFacts]:
 
 
 def mean_coefficients(index: Index) -> NDArray[np.float64]:
-    """Return mean cost curves (C, T) of candidates, reduced by early exits."""
+    """Return mean cost curves (C, T) of candidates; early exits reduce the costs."""
     if index.package is None:
         return index.coefficients
     return mean_costs(index.package, index.coefficients)
 
 
 def skyline_at(index: Index, means: NDArray[np.float64], size: Size) -> SkylineFacts:
-    """Return facts of the skyline at one size; `means` are `mean_coefficients`."""
+    """Return facts about the skyline at one size; `means` are `mean_coefficients`."""
     package = index.package
     unit = str(package.meta.get("unit", "s")) if package else "s"
     factor = 1e6 if unit == "s" else 1.0

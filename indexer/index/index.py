@@ -46,8 +46,8 @@ class Candidate(NamedTuple):
 class Index:
     """The skylines of all sizes and, with `package`, all data that a server needs.
 
-    A size is one number or two numbers, the same for the whole index. An index is
-    immutable; threads may share it and, once saved, processes.
+    All sizes of an index are one number, or all are two numbers. An index is immutable;
+    threads may share it and, once saved, processes.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class Index:
         return None if package.numeric else float(package.accuracies[row])
 
     def skyline(self, size: Size) -> NDArray[np.int64]:
-        """Return the candidates on the skyline of a size, by ascending cost."""
+        """Return the rows of the candidates on a size's skyline, by ascending cost."""
         return self.lookup.skyline(size)
 
     def covers(self, size: Size) -> bool:
@@ -205,9 +205,9 @@ class Index:
     def rescaled(self, factors: MachineFactors, declared: ArrayLike) -> Self:
         """Return an index of the same candidates with their costs on another machine.
 
-        Feature sets that the build dropped remain dropped. `declared` is the declared
-        part of the cost of each feature, shape (m,), or of each feature and then each
-        step, shape (m + s,), in budget units.
+        `factors` compare that machine with the machine of this index. `declared` is the
+        part of the cost of each feature that was declared, not measured, in budget
+        units: (m,), or (m + s,) with the steps after the features.
         """
         package = self.package
         if package is None:
@@ -229,7 +229,7 @@ class Index:
         return replace(index, version=self.version)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a `.pdx` file, all or nothing (docs/reference/file.md)."""
+        """Write the index to a `.pdx` file, completely or not at all."""
         meta: dict[str, Any] = {"sizes": list(self.sizes)}
         arrays: dict[str, NDArray[Any]] = {
             "coefficients": self.coefficients,
@@ -245,7 +245,7 @@ class Index:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an index into memory; later changes of the file do not reach it.
+        """Read an index into memory; later changes to the file have no effect on it.
 
         Raises
         ------
@@ -282,7 +282,7 @@ class Index:
         return index
 
     def _check(self) -> None:
-        """Refuse arrays that contradict each other; look-ups check their own arrays."""
+        """Raise BadIndexFile if arrays contradict each other or the look-up."""
         low, high = self.sizes
         count = len(self.coefficients)
         if self.coefficients.ndim != 2 or self.qualities.shape != (count,):

@@ -21,9 +21,9 @@ OneSize = TypeVar("OneSize")
 class Lookup(ABC, Generic[OneSize]):
     """A structure that finds the best candidate for a size and a budget; immutable.
 
-    A look-up is a dataclass of arrays only. The metadata of a field has the array's
-    `form`, its type and number of dimensions. If the array has another name in a file,
-    the metadata has it under `file`.
+    All fields of a look-up are arrays. A field's metadata has the array's `form`: its
+    type and number of dimensions. The metadata also has `file`, the array's name in a
+    file, if that is not the field's name.
     """
 
     __slots__ = ()
@@ -71,7 +71,7 @@ class Lookup(ABC, Generic[OneSize]):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Make a look-up from arrays by name, without a copy, and check the arrays."""
+        """Make a look-up from arrays by name, without copies; refuse unfit arrays."""
         own = {}
         for one in fields(cls):
             name, (dtype, dimensions) = _file_name(one), one.metadata["form"]
@@ -94,7 +94,7 @@ class Lookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def _needs(self) -> dict[str, Callable[[], Any]]:
-        """Return checks of the arrays, in order; the key is the fault if one fails."""
+        """Return checks of the arrays in order, by the fault that they report."""
 
     @abstractmethod
     def check_source(

@@ -1,8 +1,8 @@
 """Speed of a machine at an index's own work, relative to the build's machine.
 
 Cost curves follow a high quantile of thousands of times, which no server can measure
-when it starts. So the build also times a few rounds of the samples in the index. A
-server times the same calls; the ratios of the times are factors for all costs.
+when it starts. So the build also times its work on the samples in the index, in a few
+rounds. A server times the same work. The ratios of the times are factors for all costs.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ TimedCall = tuple[int, int, Callable[[Any], object], Any]
 
 
 class MachineTimes(NamedTuple):
-    """Median seconds of the S samples on the machine of the build."""
+    """Median seconds of the work on each of the S samples, on the build's machine."""
 
     # (S,): Seconds of reading an item's header and preparing its features
     overhead_s: Floats
@@ -63,7 +63,7 @@ class MachineTimes(NamedTuple):
         declared: Sequence[bool],
         rows: int,
     ) -> "MachineTimes":
-        """Read the plain data of `facts`, and check that they fit the index."""
+        """Read a result of `facts`; raise BadIndexFile if it does not fit the index."""
         shapes = {
             "overhead": (samples,),
             "step": (samples, steps),
@@ -98,8 +98,8 @@ def time_features(
 
     The generator yields about once a millisecond, so that a server can answer requests
     meanwhile. After `limit_s` no round starts, except for the first two. The generator
-    returns seconds (R, S, 1 + s + m) of the overhead, the steps and the features, all
-    of which ran once before; NaN if a feature's seconds are declared.
+    returns seconds (R, S, 1 + s + m) of the overhead, the steps and the features; NaN
+    if a feature's seconds are declared. All code must have run once before.
     """
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
@@ -129,7 +129,7 @@ def time_models(
     now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
-    """Time models on the rows of the samples, in rounds; yield as `time_features`.
+    """Time models on the rows of the samples, in rounds, as `time_features` does.
 
     The generator returns seconds (R, S, M).
     """
@@ -175,13 +175,13 @@ def finish(work: Generator[None, None, T]) -> T:
 
 
 def compared_models(rows: int) -> list[int]:
-    """Choose the rows whose models are timed: at most `MODELS`, evenly spread."""
+    """Return the candidates whose models are timed: at most `MODELS`, evenly spread."""
     spread = np.linspace(0, rows - 1, min(rows, MODELS))
     return [round(row) for row in spread.tolist()]
 
 
 def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
-    """Return the medians of times from `time_features` and `time_models`."""
+    """Return the medians of all rounds of `time_features` and `time_models`."""
     middle = np.median(parts, axis=0)
     return MachineTimes(
         middle[:, 0],
@@ -202,11 +202,11 @@ class MachineFactors(NamedTuple):
 
 
 def compare(build: MachineTimes, parts: Floats, models: Floats) -> MachineFactors:
-    """Find the factors by which this machine is slower than the build's machine.
+    """Return the factors by which this machine is slower than the build's machine.
 
-    Each factor is the `upper_median` of the ratios of all rounds and samples, from
-    `FASTEST` to `SLOWEST`. High quantiles are assumed to differ by the same factor as
-    medians, and large items by the same factor as small ones.
+    Each factor is the `upper_median` of the ratios of all rounds and samples, limited
+    to `FASTEST` and `SLOWEST`. High quantiles are assumed to differ by the same factor
+    as medians, and large items by the same factor as small ones.
     """
     steps = build.step_s.shape[1]
     steps_s, features_s = parts[:, :, 1 : 1 + steps], parts[:, :, 1 + steps :]
@@ -223,8 +223,8 @@ def rescale_costs(
 ) -> CostTable:
     """Multiply the measured parts of costs by factors; declared parts stay the same.
 
-    `declared` (m,) or (m + s,) is the declared part of each feature's constant, then of
-    each step's.
+    `declared` (m,) or (m + s,) is the declared part of the constant term of each
+    feature's cost, then of each step's.
     """
     features = costs.feature_coefficients
     m = len(features)
@@ -238,7 +238,7 @@ def rescale_costs(
 
 
 def _scaled(coefficients: Floats, factors: Floats, declared: Floats) -> Floats:
-    """Multiply rows by their factors, except for the declared part of constants."""
+    """Multiply rows by factors, except for the declared part of constant terms."""
     fixed = np.zeros_like(coefficients)
     fixed[:, 0] = np.minimum(declared, coefficients[:, 0])
     scaled: Floats = fixed + factors[:, np.newaxis] * (coefficients - fixed)
@@ -252,11 +252,11 @@ def _factor(ratios: Floats) -> float:
 
 
 def upper_median(values: Floats, confidence: float = CONFIDENCE) -> float:
-    """Return an upper confidence bound of the median of a distribution.
+    """Return an upper bound for the median of a distribution, from N of its `values`.
 
-    The bound is the smallest of the values (N,) that is below the median with a
-    probability of at most 1 - `confidence`, by the sign test: k of N values are below
-    it with the probability of k heads of N coins. For N < 5 it is the largest.
+    The bound is the smallest value that is below the median with a probability of at
+    most 1 - `confidence`. By the sign test, as many values are below the median as
+    heads show when N coins are thrown. For N < 5 the bound is the largest value.
     """
     count = len(values)
     rank, tail = count, 1 / 2**count

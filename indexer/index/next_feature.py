@@ -1,11 +1,12 @@
 """The next feature to compute while a request's time runs: any-time Poly-Dom.
 
-ICSP leaves this open (section 6.2). The rule decides again after every feature. It aims
-at the stored set with the largest expected quality at the deadline, and names the first
-feature of that set. Each answer on the way to a set is ready in time with a chance that
-follows from the typical and the high times of its features. So the rule may aim at an
-expensive set, since cheaper answers on the way are safe. It starts no feature unless a
-better answer is more likely than not.
+ICSP leaves this rule open (section 6.2). After each feature, the rule chooses the
+stored set with the largest expected quality at the deadline, and the first missing
+feature of that set. On the way to a set, smaller sets can answer too. The expectation
+weights each of these answers by the chance that it is ready in time, which follows from
+the typical and the high times of features. So the rule may choose an expensive set,
+since cheaper answers come before. No feature starts unless a better answer is more
+likely than not.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 class NodeCosts(NamedTuple):
-    """Times of features and steps at one item's size."""
+    """Times of features and steps for an item of one size."""
 
     feature_s: Floats  # (2, m) float64: Typical and high seconds of each feature
     step_s: Floats  # (2, s) float64: Typical and high seconds of each step
@@ -83,7 +84,7 @@ class AnytimeRule:
         )
 
     def at(self, size: Size) -> NodeCosts:
-        """Compute the times of features and steps at a size, once for each item."""
+        """Return the times of features and steps at a size; called once per item."""
         terms = monomials([size], len(self.costs.overhead))[0]
         feature_s = self.costs.feature_coefficients @ terms
         step_s = self.costs.step_coefficients @ terms
@@ -108,13 +109,13 @@ class AnytimeRule:
         *,
         careful: bool = True,
     ) -> int:
-        """Return the row to compute features for; -1 if it is better to stop.
+        """Return the row whose features to compute next; -1 if it is better to stop.
 
         `done` and `withheld` are masks of computed features, and of features that
-        cannot be computed. `left` is the time left in seconds. A `careful` rule starts
-        a feature only if its high time is left, now and at every later feature, and
-        only if the gain outweighs the risk of being late. Callers that can answer while
-        a feature is computed need no careful rule.
+        cannot be computed. `left` is the time left in seconds. If `careful`, every
+        feature must have its high time left when it starts, and the gain must outweigh
+        the risk of being late. Pass False if a request can be answered while a feature
+        is computed.
         """
         quality = float(self.qualities[self.answer(done)])
         return int(
@@ -143,7 +144,7 @@ class AnytimeRule:
     def high_s(self, at: NodeCosts, done: int, feature: int) -> float:
         """Return the high seconds of a feature and of its steps not computed yet.
 
-        The steps of the features in the mask `done` are computed.
+        The features in the mask `done`, and their steps, are computed already.
         """
         paid = 0
         for other in range(len(self.needs)):
@@ -157,5 +158,5 @@ class AnytimeRule:
         return seconds
 
     def overhead_s(self, size: Size) -> float:
-        """Return the high seconds that every plan costs at a size."""
+        """Return the high seconds that every plan costs in addition to its features."""
         return cost_at(self.costs.overhead.tolist(), size)

@@ -27,7 +27,7 @@ MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Package:
-    """Everything that turns a row of the look-up into an answer; immutable.
+    """The features, costs and models by which candidates answer; immutable.
 
     A package has C candidates (one for each row of the index, the empty set among
     them), m features, and s steps that the features need.
@@ -97,7 +97,7 @@ class Package:
 
     @property
     def confusion_costs(self) -> NDArray[np.float64] | None:
-        """Costs (K, K) by right class and answer; None if quality is no cost."""
+        """Costs (K, K) by right class and answer; None unless the measure is "cost"."""
         costs = self.meta.get("confusion_costs")
         if self.measure != "cost" or not costs:
             return None
@@ -105,7 +105,7 @@ class Package:
 
     @property
     def checked_s(self) -> NDArray[np.float64]:
-        """Seconds (C,) of evaluating each model whole, as plans do at exits."""
+        """Seconds (C,) of evaluating all of each model, as plans do at checkpoints."""
         return self.whole_s if len(self.whole_s) else self.model_s
 
     def names(self, row: int) -> tuple[str, ...]:
@@ -113,10 +113,10 @@ class Package:
         return tuple(self.features[f].name for f in self.orders[row])
 
     def extractor(self, files: Sequence[Path] = ()) -> Extractor:
-        """Return an extractor of all features, after finding their code.
+        """Find the code of all features, and return an extractor of them.
 
-        `files` are the user's files with features. Steps that do not match the costs
-        are refused.
+        `files` are the user's files with features. Raises BadIndexFile if the features
+        need other steps than the costs have.
         """
         extractor = load_extractor(self.features, files, self.learned)
         steps = len(extractor.steps), len(self.costs.step_coefficients)
@@ -130,7 +130,7 @@ def exit_costs(
     fallbacks: Sequence[Sequence[int]],
     model_costs: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the cost (C,) of evaluating the models at all of a plan's exits."""
+    """Return for each plan the cost of evaluating the models at its exits: (C,)."""
     checks = np.zeros(len(model_costs))
     for row, own in enumerate(margins):
         stops = np.flatnonzero(np.isfinite(own)).tolist()
@@ -141,12 +141,12 @@ def exit_costs(
 def mean_costs(
     package: Package, coefficients: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return mean cost polynomials (C, T) of candidates, reduced by early exits.
+    """Return the mean cost polynomials (C, T) of candidates, reduced by early exits.
 
-    `coefficients` (C, T) are costs of items that end no plan early. An item that ends
-    at a checkpoint costs the features before the checkpoint, and the models of all
-    checkpoints so far. The mean weights these costs by the shares of items that end at
-    each checkpoint, or not early.
+    `coefficients` (C, T) are the costs of items that end no plan early. An item that
+    ends at a checkpoint costs the features before the checkpoint, and the models of all
+    checkpoints so far. The mean weights these costs by the share of items that end at
+    each checkpoint, or at the end of the plan.
     """
     means: NDArray[np.float64] = coefficients.copy()
     saved_s = package.model_s - package.mean_s if len(package.mean_s) else None

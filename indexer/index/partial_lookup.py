@@ -1,8 +1,8 @@
-"""Look-ups among the candidates that need none of some missing features.
+"""Look-ups among the candidates that need no withheld feature.
 
-A record may lack columns, so that some features cannot be computed. There may be as
-many patterns of missing columns as feature sets. So the look-up for a pattern is made
-when the first record with that pattern comes.
+A record may lack columns, so that some features are withheld: they cannot be computed.
+There may be as many patterns of missing columns as feature sets. So a pattern's look-up
+is made when the first record with the pattern arrives.
 """
 
 from bisect import bisect_right
@@ -44,8 +44,8 @@ class SizeSkyline:
 class PartialLookup:
     """Finds the best candidates for items without the `withheld` features; immutable.
 
-    `withheld` is a mask. `together`, from `coming_together`, has for each feature the
-    mask of the features that read only its columns.
+    `withheld` is a mask. `together` is the result of `coming_together`: for each
+    feature, a mask of the features that read only its columns.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class PartialLookup:
 
 
 def _skylines(index: Index, rows: Sequence[int]) -> Callable[[Size], SizeSkyline]:
-    """Return a cached function from a size to the skyline of some candidates."""
+    """Return a cached function: from a size to the skyline of the candidates `rows`."""
 
     @lru_cache(KEPT_SIZES)
     def at(size: Size) -> SizeSkyline:

@@ -1,4 +1,4 @@
-"""Measures of quality by name; quality, in [0, 1], orders the candidates."""
+"""Names of measures of quality, a number in [0, 1] that orders candidates."""
 
 from typing import Final, Literal
 
@@ -28,5 +28,5 @@ def task_of(measure: str) -> Task:
 
 
 def name_quality(measure: str) -> str:
-    """Return the name of a measure's quality for people: `1 - relative MAE`."""
+    """Return words for a measure's quality, such as `1 - relative MAE` for "mae"."""
     return (OF_CLASSES | OF_NUMBERS)[measure]

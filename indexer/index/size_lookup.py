@@ -31,9 +31,9 @@ class SizeLookup(Lookup[float]):
     quality. A *span* says that a candidate is on the skyline from one range to another.
 
     A *block* of neighbouring ranges has one list of spans, by rank. The skyline of a
-    range is the spans of its block that contain the range. A block ends when the number
-    of candidates that joined the skyline equals the number at the start of the block.
-    So the number of spans grows with the number of changes.
+    range is the spans of its block that contain the range. A block ends when as many
+    candidates have joined the skyline as were on it at the start of the block. So the
+    number of spans grows with the number of changes of the skyline.
     """
 
     variables: ClassVar = 1
@@ -176,7 +176,7 @@ class SizeLookup(Lookup[float]):
         return bool((inside & (rank >= 0) & (rank < self.rows.size)).all())
 
     def _spans_fit(self) -> bool:
-        """Return True if every range has a skyline, with no candidate there twice."""
+        """Return True if every range has a skyline, and no candidate twice on it."""
         rank, begin, end = self.spans.T.astype(np.int64)
         block = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
         together = block[1:] == block[:-1]
@@ -193,7 +193,7 @@ class SizeLookup(Lookup[float]):
 
 
 def _guide(breakpoints: Floats, spacing: Floats) -> NDArray[np.int32]:
-    """Count the breakpoints before each cell; there are as many cells as ranges."""
+    """Count the breakpoints before each cell, and before the end of all cells."""
     cells = _cells(breakpoints, spacing)
     return np.searchsorted(cells, np.arange(breakpoints.size + 2)).astype(np.int32)
 
@@ -205,7 +205,7 @@ def _spacing(ranges: int, sizes: tuple[float, float]) -> Floats:
 
 
 def _cells(breakpoints: Floats, spacing: Floats) -> Floats:
-    """Return the cell of each breakpoint, by the same arithmetic as in the kernel."""
+    """Return the cell of each breakpoint, by the same arithmetic as the kernel."""
     with np.errstate(all="ignore"):  # a file may hold any numbers
         places = (breakpoints - spacing[0]) * spacing[1]
     cells: Floats = np.floor(np.clip(places, 0, breakpoints.size))

@@ -31,13 +31,13 @@ class SizePairLookup(Lookup[Pair]):
     """Skylines of all sizes (a, b) in a rectangle, by cells of a k-d tree.
 
     A cell lists candidates, the most accurate first. It leaves a candidate out if
-    another one, at least as accurate, is proven to be cheaper everywhere in the cell.
-    Proofs compare Bernstein coefficients within the cell.
+    another candidate, at least as accurate, is proven to be cheaper everywhere in the
+    cell. Proofs compare Bernstein coefficients within the cell.
 
-    An entry is a *step* if its candidate is nowhere in the cell more expensive than any
-    entry before it. Cells are split along the side that is longer in logarithms until
-    nearly all entries are steps. Then bisection by true costs, and a look at a few
-    neighbours, give the exact answer.
+    An entry of the list is a *step* if its candidate nowhere in the cell costs more
+    than an entry before it. Cells are divided, across the side that is longer in
+    logarithms, until nearly all entries are steps. So bisection over the steps, and a
+    look at a few neighbours, find the exact answer.
     """
 
     variables: ClassVar = 2
@@ -159,7 +159,7 @@ class SizePairLookup(Lookup[Pair]):
         }
 
     def _is_tree(self) -> bool:
-        """Return True if every descent through the nodes ends in a cell."""
+        """Return True if each cell, and each node but the root, has one parent."""
         if self.nodes.shape[1:] != (3,):
             return False
         axes, children = self.nodes[:, 0], self.nodes[:, 1:]
@@ -179,7 +179,7 @@ class SizePairLookup(Lookup[Pair]):
 
 
 class _Cell(NamedTuple):
-    """A rectangle of sizes: positions of its candidates, and flags for steps."""
+    """A rectangle of sizes: positions of its candidates, and True for each step."""
 
     low: Pair
     high: Pair
@@ -212,7 +212,7 @@ class _Tree(NamedTuple):
 
 
 def _grow(coefficients: Floats, sizes: tuple[Pair, Pair]) -> _Tree:
-    """Split cells, the longest run first, until runs are short or cells too many."""
+    """Divide cells with long runs of entries without a step, the longest run first."""
     everyone = np.arange(len(coefficients))
     root = _sift(coefficients, everyone, sizes)
     tree = _Tree([], [], [root])
@@ -250,7 +250,7 @@ def _sift(
 
 
 def _share(cells: list[_Cell], rank: NDArray[np.int64]) -> tuple[Ints, Ints]:
-    """Return all entries and each cell's range in them; equal lists are shared."""
+    """Return the entries of all cells, and each cell's range; equal lists share one."""
     lists: dict[bytes, tuple[int, int]] = {}
     entries: list[Ints] = []
     bounds = []

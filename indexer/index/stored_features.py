@@ -1,4 +1,4 @@
-"""Features that an index names: their code is found again, and must be unchanged."""
+"""Features that an index names: their code is looked up, and must be unchanged."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -93,13 +93,13 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def function(self) -> str:
-        """Name of the feature's function, without its column."""
+        """Name of the feature's function, without the name of a column."""
         if self.text is UNSET:
             return self.name
         return self.name.removeprefix(name_on(self.text.column, ""))
 
     def on_column(self, feature: Feature) -> Feature:
-        """Put a feature of texts on the stored column; return it unchanged if none."""
+        """Return a feature of texts applied to the stored column; unchanged if none."""
         return feature if self.text is UNSET else self.text.put(feature)
 
 
@@ -108,11 +108,11 @@ def load_extractor(
     files: Sequence[Path] = (),
     learned: Mapping[str, TermWeights] = NOT_ANY,
 ) -> Extractor:
-    """Find the code of every stored feature, and make an extractor of them.
+    """Find the code of every stored feature, and make an extractor of the features.
 
-    A feature with another fingerprint than the stored one is refused. `files` are the
-    user's files with features, since an index never names files. Each file runs once,
-    so that a step that two features share is one object.
+    Raises BadFeature if a feature's code has another fingerprint than the stored one.
+    `files` are the user's files with features, since an index never names files. Each
+    file runs once, so that a step that two features share is one object.
     """
     own = {feature.name: feature for feature in load_features([], files)}
     features = [_resolve(feature, own, learned) for feature in stored]
@@ -155,7 +155,7 @@ def _resolve(
 
 
 def _refuse_other_text(stored: StoredFeature, text: StoredText) -> None:
-    """Refuse a feature on a text column if its name or its columns do not match."""
+    """Raise BadFeature if a feature cannot be a feature of texts on a column."""
     if stored.columns is not None or stored.function == stored.name:
         raise BadFeature(
             f"feature {stored.name!r} is no feature of texts on column "

@@ -1,4 +1,4 @@
-"""The `polydom` command: all subcommands, with examples, in the order of the help."""
+"""The `polydom` command: its subcommands, in the order in which the help lists them."""
 
 from importlib.metadata import version
 from typing import Annotated

@@ -73,7 +73,7 @@ def build(
     bars = ProgressBars()
     with (
         interruptible(SAME_AGAIN),
-        tells_what_lacks(as_json),
+        prints_unfinished(as_json),
         prints_to_stderr(),
         _shows_data(),
     ):
@@ -96,10 +96,10 @@ def build(
 
 
 @contextmanager
-def tells_what_lacks(as_json: bool) -> Iterator[None]:
-    """Print a JSON error if a build has to continue on another machine and `as_json`.
+def prints_unfinished(as_json: bool) -> Iterator[None]:
+    """In a `with` block, print `Unfinished` as JSON before it is raised, if `as_json`.
 
-    The error is raised again in every case.
+    A build raises `Unfinished` when another machine has to continue it.
     """
     try:
         yield
@@ -111,7 +111,7 @@ def tells_what_lacks(as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def _shows_data() -> Iterator[None]:
-    """Print to standard error how the project's data were interpreted."""
+    """While the block runs, print to standard error how the data are interpreted."""
     log, handler = logging.getLogger("polydom.data"), logging.StreamHandler()
     before = log.level, log.propagate
     log.addHandler(handler)
@@ -125,7 +125,7 @@ def _shows_data() -> Iterator[None]:
 
 
 def show_times(seconds: Mapping[str, float], console: "Console") -> None:
-    """Print how many seconds the longest stages of a build took, and the total."""
+    """Print a table of a build's longest stages; `seconds` has each stage's time."""
     whole = sum(seconds.values())
     rows = [
         (name, f"{took:,.1f}", f"{took / whole:.0%}")

@@ -101,11 +101,11 @@ def evaluate(
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how good an index is on labelled items, within each budget.
+    """Measure the quality of an index on labelled items, within each budget.
 
-    The index is compared with its prior, and with its cheapest and its largest plan,
-    whatever time they take; estimators of your own can join. All predict item by item
-    in turn. Interrupt with Ctrl-C at any time: the results until then are shown.
+    The index is compared with its prior, its cheapest plan and its largest plan, which
+    have no time limit, and with your own estimators. For each item, all of them predict
+    in turn. After Ctrl-C, the results so far are shown.
     """
     from polydom.indexer.progress_bars import ProgressBars
 
@@ -153,7 +153,7 @@ def evaluate(
 
 
 def _carry_out(run: "EvaluationRun") -> bool:
-    """Run the comparison; return False if Ctrl-C interrupted it."""
+    """Run the evaluation; return False if Ctrl-C ended it after some of the items."""
     try:
         with run:
             run.carry_out()
@@ -169,7 +169,7 @@ def _carry_out(run: "EvaluationRun") -> bool:
 def read_server(
     url: str | None, model: str | None, token_file: Path | None
 ) -> "Server | None":
-    """Return the server at `url` that will be evaluated; None without a `url`."""
+    """Return the server to evaluate, with a token of the file; None without a `url`."""
     from ..evaluation.run import Server
 
     if url is not None:

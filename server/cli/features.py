@@ -29,12 +29,13 @@ def features(
     files: OwnFeatures = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the features a project may name, and the steps they share."""
+    """List the features that a project may name, and the steps that they share."""
     from rich.console import Console
 
     from polydom.features.loading import load_features, ready_made_features
     from polydom.features.ready_made.learned_text import RECIPES
 
+    # imports of the user's files may print
     with prints_to_stderr():
         own = load_features([], files or [])
     rows: list[dict[str, str]] = [

@@ -31,6 +31,7 @@ def init(
 
     refuse_place(path)
     try:
+        # mode x fails if the file exists, also if it appears at this moment
         with path.open("x", encoding="utf-8") as file:
             file.write(template(kind.value))
     except FileExistsError as error:

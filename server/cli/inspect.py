@@ -30,7 +30,7 @@ def inspect(
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what an index holds: its data, how accurate it is, what budgets buy."""
+    """Describe an index: its data, its accuracy, and the features that budgets buy."""
     from polydom.indexer.index.column_facts import column_lines
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.index.index import Index

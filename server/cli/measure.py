@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .build import SAME_AGAIN, tells_what_lacks
+from .build import SAME_AGAIN, prints_unfinished
 from .options import AsJson, OwnFeatures, Verbose
 from .process import interruptible, prints_to_stderr
 
@@ -49,16 +49,16 @@ def measure(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure costs on this machine, of an index's features or during a build.
+    """Measure costs on this machine, of an index or for a build that needs them.
 
     polydom measure INDEX -o NEW writes a copy of the index with this machine's costs.
-    Feature sets, models and early exits remain the same. A feature set that the build
-    dropped, because another set was as good and cheaper there, remains dropped: only a
-    new build can bring it back.
+    Feature sets, models and early exits remain the same. If the build dropped a feature
+    set, because another set was as good and cheaper on the build's machine, the set
+    remains dropped: only a new build can bring it back.
 
     polydom measure PROJECT.toml -o INDEX measures the times that a build on another
-    machine left open, for [costs] measured = "later". If nothing else is missing, it
-    writes the index. Otherwise the exit code is 3, and `polydom build` has to continue.
+    machine needs, for [costs] measured = "later". If nothing else is missing, it writes
+    the index. Otherwise the exit code is 3, and `polydom build` has to continue.
     """
     if not _is_index(what):
         _refuse_options({"--data": data, "--features": files}, "INDEX")
@@ -73,8 +73,8 @@ def measure(
 def _is_index(path: Path) -> bool:
     """Return True for an index, False for a project.
 
-    The first bytes of the file decide. If there is no file, the ending of its name
-    does.
+    The first bytes of the file decide, unless its name ends in `.pdx`. If there is no
+    file, only a name that ends in `.toml` means a project.
     """
     from polydom.indexer.index.file.pdx_file import is_index
 
@@ -83,14 +83,14 @@ def _is_index(path: Path) -> bool:
     return is_index(path)
 
 
-def _refuse_options(given: dict[str, Any], of: str) -> None:
-    """Raise BadParameter if an option of the dict `given` is set.
+def _refuse_options(given: dict[str, Any], argument: str) -> None:
+    """Raise BadParameter if an option has a value; `given` has the values by name.
 
-    The message says that the option is only for `of`, such as an index.
+    The message says that the option is only for `argument`, such as INDEX.
     """
     for name, value in given.items():
         if value:
-            raise typer.BadParameter(f"this is for {of}", param_hint=name)
+            raise typer.BadParameter(f"this is for {argument}", param_hint=name)
 
 
 def _measure_project(
@@ -101,14 +101,14 @@ def _measure_project(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Measure the times that a build still needs; show the index if it is complete."""
+    """Measure the times that a build still needs; print the index if it is complete."""
     from polydom.indexer.building.costs.measure_project import measure_project
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.progress_bars import ProgressBars
 
     from .reports.index_report import show_index, warn_if_busy
 
-    with interruptible(SAME_AGAIN), tells_what_lacks(as_json), prints_to_stderr():
+    with interruptible(SAME_AGAIN), prints_unfinished(as_json), prints_to_stderr():
         index = measure_project(
             project, output=output, cache=cache, anew=anew, progress=ProgressBars()
         )
@@ -144,7 +144,7 @@ def _measure_index(
 
     from .reports.index_report import show_costs, warn_if_busy
 
-    refuse_index(output)
+    refuse_index(output)  # before the measurement, which takes long
     loaded = Index.load(index)
     plan = None if data is None else Project.load(data)
     with prints_to_stderr():

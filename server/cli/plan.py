@@ -116,9 +116,9 @@ def explain(
 def _buy(
     index: "Index", package: "Package", size: Size, amount: float
 ) -> tuple[int, bool]:
-    """Return (row, True) for the best row within `amount`.
+    """Return the row of the best candidate that costs at most `amount`, and True.
 
-    If no row fits, return (the prior's row, False).
+    If no candidate fits, return the prior's row, and False.
     """
     try:
         return index.best(size, amount).row, True

@@ -59,11 +59,11 @@ def predict(
     exact: Exact = False,
     as_json: AsJson = False,
 ) -> None:
-    """Classify files in this process, each inside the budget.
+    """Classify files in this process, each within the budget.
 
-    With --json there is one line per item, the answer as the server gives it. Errors in
-    a file go to standard error, with --json as JSON too; the other files are answered,
-    and the exit code is 1.
+    With --json, each answer is one line of JSON, in the server's format. An error in a
+    file goes to standard error, with --json as JSON too. Then the other files are still
+    answered, and the exit code is 1.
     """
     from ..engine.budget import read_amount
     from ..runtime.warm_up import open_translator
@@ -108,7 +108,7 @@ def answer_files(
 
 
 def read_payload(path: Path, kind: Kind) -> Any:
-    """Read an item of the index's kind from a file; "-" means standard input."""
+    """Read an item of the given kind from a file; the path `-` means standard input."""
     from ..offline_scoring.item_rows import decode_content
 
     try:
@@ -158,7 +158,7 @@ def _expected(answer: Answer, package: "Package") -> str:
 
 
 def line_of(path: Path, answer: Answer, package: "Package") -> str:
-    """Return an answer as one line: class, features, quality, time and reasons."""
+    """Return an answer as a line: class, features, quality, time and reasons."""
     nothing = WITHOUT_FEATURES[package.task]
     features = printable(", ".join(answer.features)) or f"no feature ({nothing})"
     took = show_ms(answer.actual_us / 1e3)

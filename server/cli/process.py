@@ -24,7 +24,7 @@ def collect_seldom() -> None:
 
 
 def collect_as_usual() -> None:
-    """Restore Python's default thresholds of garbage collection, to serve."""
+    """Restore Python's default thresholds of garbage collection, for a server."""
     gc.set_threshold(*PYTHONS_OWN)
 
 
@@ -72,7 +72,7 @@ def _flush() -> None:
 
 
 class CompilingNotice:
-    """Prints a message at the first kernel that compiles, then from time to time."""
+    """A callback that prints a message when kernels are compiled, from time to time."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

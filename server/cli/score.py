@@ -59,11 +59,11 @@ def score(
     ] = "local:1",
     resume: Resume = False,
 ) -> None:
-    """Classify many items under one budget for all, into a file.
+    """Classify many items under one budget for all of them, and write one file.
 
-    The file appears when all is done. Until then finished rows are in OUTPUT.partial.
-    Interrupt with Ctrl-C at any time, and go on with --resume, under a budget for the
-    items that are left. For parts, or on a cluster, there is `polydom score-parts`.
+    The file appears at the end; until then finished rows are in OUTPUT.partial. After
+    Ctrl-C, the same command with --resume continues, under a budget for the items that
+    are left. `polydom score-parts` writes parts, also on a cluster.
     """
     from polydom.indexer.cluster.connect import connect, workers_of
     from polydom.indexer.progress_bars import ProgressBars

@@ -75,10 +75,10 @@ def score_parts(
         typer.Option("--dry-run", help="Say what the total buys; score nothing."),
     ] = False,
 ) -> None:
-    """Classify many items under one budget for all, in parts, into a folder.
+    """Classify many items under one budget for all of them, into a folder of parts.
 
-    Workers of this machine or of a cluster write a file for each part. Interrupt with
-    Ctrl-C at any time, and go on with --resume, under the same budget for all items.
+    Workers of this machine or of a cluster write a file for each part. After Ctrl-C,
+    the same command with --resume continues, under the same budget for all items.
     """
     from polydom.indexer.cluster.connect import checked, connect, workers_of
     from polydom.indexer.progress_bars import ProgressBars
@@ -108,7 +108,7 @@ def score_parts(
 
 
 def _read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> float:
-    """Return the total budget: seconds of processor time, or an amount in `unit`."""
+    """Return the total budget of the options: seconds of processors, or in `unit`."""
     if unit != "s":
         if total_cpu is not None or total_budget is None:
             raise BadInput(f"this index counts costs in {unit}: give --total-budget")
@@ -122,7 +122,7 @@ def _read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> f
 
 
 def _foretell(batch: "FolderRun", total: float) -> str:
-    """Return a table of the expected quality for half, one and two times the total."""
+    """Return a table of the expected quality for half, one and two times the budget."""
     lines = [f"{'total':>12}  {'an item':>12}  {'price':>10}  quality"]
     for multiple in MULTIPLES:
         plan = batch.foresee(multiple * total)

@@ -23,7 +23,7 @@ def select(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Race learners on all of the project's features; name the one to use.
+    """Compare learners on all features of a project, and name the learner to use.
 
     Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
     """

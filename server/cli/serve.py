@@ -135,10 +135,10 @@ def serve(
     samples: Samples = None,
     log_format: LogText = "text",
 ) -> None:
-    """Answer over HTTP, inside each request's budget.
+    """Serve indexes over HTTP, and answer each request within its budget.
 
-    Prints its address when it listens: a page there shows what budgets buy, /docs
-    describes every route. Reloads its files on SIGHUP.
+    The server prints its address when it is ready to listen. A page there shows what
+    budgets buy, and /docs describes every route. SIGHUP makes it reload its files.
     """
     from ..app import create_app
     from ..http.bearer_tokens import Access
@@ -196,8 +196,9 @@ def serve(
 def who_sees_samples(wanted: bool | None, host: str, token_file: Path | None) -> Shown:
     """Return the callers that may see single training items.
 
-    If `wanted` is given, it decides. Otherwise every caller may if tokens are required,
-    callers on this machine may if the server listens only there, and nobody else may.
+    If `wanted` is True, everybody may; if False, nobody. If it is None, everybody may
+    where tokens are required, and callers on this machine where the server listens only
+    there; otherwise nobody may.
     """
     from ..http.headers import is_this_machine
 

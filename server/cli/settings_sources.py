@@ -57,7 +57,7 @@ def read_settings(
 
 
 def _takes_several(option: Any) -> bool:
-    """Return True for an option that may be repeated, or an argument that is a list."""
+    """Return True for an option that may be repeated, or an argument with a list."""
     return option.nargs != 1 or getattr(option, "multiple", False)
 
 

@@ -19,7 +19,7 @@ def warm(
     ] = None,
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
 ) -> None:
-    """Compile on this processor the code that indexes need, or all code without INDEX.
+    """Compile the code that indexes need, on this processor; without INDEX, all code.
 
     Every command compiles the code that it needs, once. Use this command to prepare an
     image or a machine, so that its server answers as soon as it starts.

@@ -87,7 +87,7 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
-    """Make a package from the results of `pack`; check the meaning of all numbers."""
+    """Make a package from results of `pack`; raise BadIndexFile if they are damaged."""
     try:
         facts = msgspec.convert(plain, PackageFacts)
         costs = CostTable(
@@ -183,7 +183,7 @@ def _under(folder: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 def _by_position(
     noun: str, arrays: Mapping[str, Array], count: int, owner: str = "model"
 ) -> dict[int, dict[str, Array]]:
-    """Group arrays named `noun/position/part` by position < `count`, then by part."""
+    """Return the arrays named `noun/position/part`, by position and then by part."""
     own: dict[int, dict[str, Array]] = {}
     for name, array in arrays.items():
         if name.startswith(f"{noun}/"):
@@ -206,7 +206,7 @@ def _take(arrays: Mapping[str, Array], name: str, dtype: str, axes: int) -> Arra
 def _take_if_there(
     arrays: Mapping[str, Array], name: str, empty: tuple[int, ...]
 ) -> Array:
-    """Take an array of float64; return an empty one of that shape if it is missing."""
+    """Return an array of float64; if it is missing, an array of the shape `empty`."""
     return _take(arrays, name, "<f8", len(empty)) if name in arrays else np.empty(empty)
 
 

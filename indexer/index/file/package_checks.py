@@ -1,4 +1,4 @@
-"""Checks of a package that was read from a file, before anything trusts its numbers."""
+"""Checks of a package that was read from a file, before its numbers are used."""
 
 from typing import Any, get_args
 
@@ -75,7 +75,6 @@ def _check_costs(package: Package) -> None:
 
 
 def _check_answers(package: Package) -> None:
-    """Check labels, the measure of quality, and numbers that only one task has."""
     count, measure, numeric = len(package.masks), package.measure, package.numeric
     labels, intervals = package.labels, package.intervals
     accuracies = package.accuracies
@@ -110,7 +109,6 @@ def _check_confusion_costs(costs: list[list[float]] | None, classes: int) -> Non
 
 
 def _check_exits(package: Package) -> None:
-    """Check the margins at which plans answer early, and shares of early answers."""
     never = tuple((np.inf,) * len(own) for own in package.fallbacks)
     margins = package.margins or never
     for row, own in enumerate(margins):
@@ -128,7 +126,6 @@ def _check_exits(package: Package) -> None:
 
 
 def _check_meta(package: Package) -> None:
-    """Check that the facts of the build belong to the package's candidates."""
     facts, count = MetaFacts.read(package.meta), len(package.masks)
     errors = facts.numbers.mae if facts.numbers else []
     for told in (facts.observed or [], facts.refitted, errors):
@@ -165,7 +162,6 @@ def _check_promise(promise: Promise | None, exits: BuiltExits) -> None:
 
 
 def _check_plan(package: Package, plan: BuiltPlan) -> None:
-    """Check that a candidate has the exits that `meta` states."""
     row = plan.row
     exits = package.early_exits[row] if package.early_exits else None
     size = exits.size if exits else 0
@@ -226,11 +222,11 @@ def _check_model(package: Package, row: int, owner: Array) -> None:
 def check_choice(
     package: Package, coefficients: Array, qualities: Array, largest: Size
 ) -> None:
-    """Raise BadIndexFile if candidates promise more than their plans can hold.
+    """Raise BadIndexFile if costs or qualities of candidates contradict the package.
 
-    A candidate costs at least the sum of its features, its model and the models at its
-    exits; the model of the empty set may be free. The cost of all features is finite at
-    the `largest` size. A fallback after more features is no worse than a fallback after
+    A candidate must cost at least the sum of its features, its model and the models at
+    its exits; the model of the empty set may be free. All costs must be finite at the
+    `largest` size. A fallback after more features must be as good as a fallback after
     fewer. `coefficients` (C, T) and `qualities` (C,) are the index's.
     """
     costs = package.costs

@@ -89,9 +89,10 @@ _decode = msgspec.msgpack.Decoder(_Header, ext_hook=_refuse_extension).decode
 def write_file(
     path: str | os.PathLike[str], meta: dict[str, Any], arrays: Mapping[str, Array]
 ) -> None:
-    """Write plain data, as msgpack takes it, and arrays to a file, all or nothing.
+    """Write plain data and arrays to a file, completely or not at all.
 
-    The bytes depend on the arguments only; `read_file` must be able to read them.
+    `meta` has only values that msgpack encodes. Equal arguments give equal bytes.
+    Raises BadInput if `read_file` would refuse the file.
     """
     stored = {name: _storable(name, array) for name, array in arrays.items()}
     header = _place(meta, stored)
@@ -114,7 +115,7 @@ def read_file(
     """Return a file's plain data, its arrays, and its checksum in hex.
 
     The arrays are read-only views of a copy in memory, which forked processes share.
-    Callers check the meaning of the numbers.
+    Raises BadIndexFile for a damaged file, but does not check what the numbers mean.
     """
     try:
         with _open(path) as file:
@@ -208,7 +209,7 @@ def _open(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def _copy(file: IO[bytes]) -> tuple[memoryview, int, str]:
-    """Copy a file into memory: its pages, the length of its header, its checksum."""
+    """Copy a file into memory; return the bytes, the header's length, the checksum."""
     preamble = file.read(_PREAMBLE_BYTES)
     size = os.fstat(file.fileno()).st_size
     header_bytes = _check_preamble(preamble, size)
@@ -228,7 +229,7 @@ def _copy(file: IO[bytes]) -> tuple[memoryview, int, str]:
 
 
 def _allocate(size: int) -> mmap.mmap:
-    """Allocate memory that starts at a page and that forked processes share."""
+    """Allocate memory that begins at a page, and that forked processes share."""
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
     # private: the kernel takes several times as long to give shared pages
@@ -236,7 +237,7 @@ def _allocate(size: int) -> mmap.mmap:
 
 
 def _check_preamble(preamble: bytes, size: int) -> int:
-    """Refuse a file by its first bytes; return the length of the header."""
+    """Check a file's first bytes, and return the length of its header."""
     if len(preamble) < _PREAMBLE_BYTES:
         raise BadIndexFile("too short to be a .pdx file")
     magic, version, reserved, header_bytes, file_bytes = _FACTS.unpack_from(preamble)
@@ -312,7 +313,7 @@ def excess(header: bytes) -> str:
 def _view_sections(
     sections: list[_Section], pages: memoryview, start: int
 ) -> dict[str, Array]:
-    """View all sections as arrays; refuse gaps other than the zeros of alignment."""
+    """Return views of all arrays, by name; only zeros may lie between arrays."""
     arrays: dict[str, Array] = {}
     end = start
     for section in sections:
@@ -335,7 +336,7 @@ def _view_sections(
 
 
 def _is_usable(section: _Section) -> bool:
-    """Return True if NumPy can make an array of this form, also an empty array."""
+    """Return True if NumPy can make an array of this type and shape."""
     if section.dtype not in DTYPES or any(n < 0 for n in section.shape):
         return False
     spanned = math.prod(n or 1 for n in section.shape)

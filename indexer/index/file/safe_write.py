@@ -44,7 +44,7 @@ def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
 def sweep_unfinished(place: Path) -> None:
     """Remove old temporary files of killed processes, in a folder or beside a file.
 
-    Their names are `.NAME.RANDOM.tmp`. A temporary file of the last day remains.
+    Their names are `.NAME.RANDOM.tmp`. Files that are younger than a day remain.
     """
     if place.is_dir():
         found = place.rglob(".*.tmp")
@@ -68,7 +68,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:
-    """Return an error with the file, the reason, and a cure if the disk is full."""
+    """Return an error with the file, the reason and, if the disk is full, a cure."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     cure = "; make room there, or write to another disk" if full else ""
     return CannotWrite(f"{path} cannot be written: {error.strerror or error}{cure}")

@@ -1,6 +1,6 @@
 """Compiled choice of the next feature by expected quality; see `next_feature.py`.
 
-Kernels never allocate, raise or check.
+Kernels never allocate memory, raise errors or check their arguments.
 """
 
 import math
@@ -43,8 +43,9 @@ def chance_of(
 ) -> float:
     """Return the chance that work of median time `typical_s` ends within `time_s`.
 
-    Times are assumed to be log-normal. The square root of `excess` is the difference
-    between the high quantile and the median; if that is 0, the time is certain.
+    Times are assumed to be log-normal. The high time lies `quantiles` standard
+    deviations above the median; `excess` is the square of their difference. If `excess`
+    is 0, the time is certain.
     """
     if not excess > 0.0:
         return 1.0 if typical_s <= time_s else 0.0
@@ -63,10 +64,9 @@ def chance_of(
 def times_of(
     feature: int, steps: int, feature_s: Floats, step_s: Floats
 ) -> tuple[float, float]:
-    """Return the typical seconds of a feature and steps, and their squared excess.
+    """Return the typical seconds of a feature with its `steps`, a mask, and the excess.
 
-    `steps` is a mask. The excess is the difference between the high and the typical
-    seconds; squares of the excess are added.
+    The excess is the sum of squared differences between high and typical seconds.
     """
     typical_s = feature_s[0, feature]
     excess = (feature_s[1, feature] - typical_s) ** 2
@@ -97,11 +97,12 @@ def promise_of(
     quantiles: float,
     careful: bool,
 ) -> float:
-    """Return the expected quality of one order of features, less the risk of lateness.
+    """Return the expected quality of computing an order of features, less the risk.
 
-    `gains` has the quality after each feature of the order. `done` and `paid` are masks
-    of the features and the steps that are computed already; `quality` is the best
-    quality so far.
+    The risk is the quality that is lost if the first feature takes too long. `gains`
+    has the quality after each feature of the order. `done` and `paid` are masks of the
+    features and the steps that are computed already; `quality` is the best quality so
+    far.
     """
     steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
     secured = expected = quality
@@ -157,12 +158,12 @@ def most_promising(
     quantiles: float,
     careful: bool,
 ) -> int:
-    """Return the row with the largest expected quality; -1 if no row is worth a start.
+    """Return the row with the largest expected quality; -1 if no start is worth it.
 
-    The caller then computes features of that row. Rows that need a `withheld` feature
-    are skipped. `masks` (C,) are the features of each row, `needs` (m,) the steps of
-    each feature, as masks. `feature_s` (2, m) and `step_s` (2, s) are typical and high
-    seconds; the high seconds lie `quantiles` standard deviations above.
+    Rows that need a `withheld` feature are skipped. `masks` (C,) are the features of
+    each row, `needs` (m,) the steps of each feature, as masks. `feature_s` (2, m) and
+    `step_s` (2, s) are typical and high seconds; the high seconds lie `quantiles`
+    standard deviations above. `left` is the time left in seconds.
     """
     paid = 0
     for feature in range(needs.shape[0]):

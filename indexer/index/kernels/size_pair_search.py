@@ -1,6 +1,6 @@
 """Compiled search for the best candidate at a size of two numbers, (a, b).
 
-Kernels never allocate, raise or check: `size_pair_lookup.py` checks the arrays at load.
+Kernels check nothing: `size_pair_lookup.py` checks the arrays when an index is loaded.
 """
 
 import numpy as np
@@ -48,9 +48,10 @@ def best_in_cell(
 ) -> int:
     """Return the rank of the best candidate that fits the budget; -1 if none fits.
 
-    Entries called steps get cheaper along a cell, so bisection finds the last step that
-    does not fit. No entry before that step fits, and the next step does. From there the
-    best entry that fits is the answer; among entries of one level, the cheapest.
+    The entries of a cell are candidates, the best first. The entries called steps get
+    cheaper along the cell, so bisection finds the last step that does not fit. No entry
+    before it fits. The first entry after it that fits is the answer or, among entries
+    of equal quality, the cheapest.
     """
     cell = cell_of(thresholds, nodes, a, b)
     low, end = int(cells[cell, 0]), int(cells[cell, 1])

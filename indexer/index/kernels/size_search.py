@@ -1,6 +1,6 @@
 """Compiled search for the best candidate at a size of one number, `n`.
 
-Kernels never raise and never check: `size_lookup.py` checks the arrays at load.
+Kernels check nothing: `size_lookup.py` checks the arrays when an index is loaded.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ def cost_at(coefficients: Floats, row: int, n: float) -> float:
 
 @njit(int64(FLOATS, INTS, FLOATS, float64), inline="always", **OPTIONS)
 def range_of(breakpoints: Floats, guide: Ints, spacing: Floats, n: float) -> int:
-    """Return the position of the range with size n: how many breakpoints are <= n.
+    """Return the number of breakpoints <= n, which is the position of the range of n.
 
     `guide` narrows the search to the breakpoints in the same cell as n.
     """
@@ -63,9 +63,9 @@ def best_rank(
 ) -> int:
     """Return the rank of the best candidate that fits the budget; -1 if none fits.
 
-    This is the online retrieval of ICSP, section 3.3, over shared skylines. The spans
-    of a block hold the skylines of all its ranges. The spans that contain the range of
-    n ascend in rank and in cost, so bisection skips the other spans.
+    This is the online retrieval of ICSP, section 3.3, with the blocks and spans of
+    `SizeLookup`. In a block, the spans that contain the range of n ascend in rank and
+    in cost. So bisection finds the last of these spans that fits the budget.
     """
     position = range_of(breakpoints, guide, spacing, n)
     block = int(blocks[position])
@@ -101,7 +101,7 @@ def scan_ranks(coefficients: Floats, n: float, budget_s: float) -> int:
 def skyline_ranks(
     blocks: Ints, offsets: Ints, spans: Ints, position: int
 ) -> NDArray[np.int64]:
-    """Return the ranks on the skyline of one range, ascending."""
+    """Return the ranks of the candidates on the skyline of one range, ascending."""
     block = blocks[position]
     first, end = offsets[block], offsets[block + 1]
     ranks = np.empty(end - first, np.int64)

@@ -35,7 +35,8 @@ def show_budgets(
 ) -> None:
     """Print a table: for each budget and item size, the features that the budget buys.
 
-    `skylines` has an entry for each item size, and `names` the title of its column.
+    `skylines` and `names` have an entry for each item size: its skyline, and the title
+    of its column.
     """
     unit, measure = skylines[0].unit, skylines[0].measure
     columns = quality_columns(measure)
@@ -75,7 +76,7 @@ def show_budgets(
 
 
 def quality_columns(measure: str) -> dict[str, str]:
-    """Return the titles of the quality columns; the keys are fields of `SkylineSet`."""
+    """Return the titles of columns with qualities, by field of `SkylineSet`."""
     columns = {"quality": name_quality(measure)}
     if measure != "accuracy" and task_of(measure) == "classes":
         columns["accuracy"] = "accuracy"
@@ -85,12 +86,12 @@ def quality_columns(measure: str) -> dict[str, str]:
 def budget_rows(
     skylines: Sequence[Skyline],
 ) -> list[tuple[float | None, Bought]]:
-    """Return (budget, bought) for ascending round budgets that each buy more.
+    """Return pairs (budget, bought), for ascending round budgets that each buy more.
 
-    For each skyline, `bought` has the position of the feature set that the budget buys.
-    The budgets come from the finest series of round numbers that makes at most `ROWS`
-    rows, or from the coarsest series. The first budget is None, for every amount below
-    the second.
+    `bought` has, for each skyline, the position of the feature set that the budget
+    buys. The first budget is None, which stands for every amount below the second
+    budget. The budgets come from the finest of `LADDERS` that makes at most `ROWS`
+    rows, or from the coarsest.
     """
     costs = [
         one.cost
@@ -111,7 +112,7 @@ def budget_rows(
 
 
 def _rungs(low: float, high: float, ladder: Sequence[float]) -> Iterator[float]:
-    """Yield the round numbers of a ladder, from just below `low` to at least `high`."""
+    """Yield `ladder` times each power of ten, from below `low` to `high` or more."""
     for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
         for step in ladder:
             rung = float(f"{step}e{power}")
@@ -121,7 +122,7 @@ def _rungs(low: float, high: float, ladder: Sequence[float]) -> Iterator[float]:
 
 
 def _bought(line: Skyline, budget: float) -> int | None:
-    """Return the position of the feature set that a budget buys on a skyline.
+    """Return the position, on a skyline, of the feature set that a budget buys.
 
     If the budget buys no set, return the position of the set without features, or None
     if the skyline has no such set.
@@ -137,7 +138,7 @@ def _bought(line: Skyline, budget: float) -> int | None:
 def _lettered(
     lines: Sequence[Skyline], rows: Sequence[Bought]
 ) -> dict[tuple[str, ...], str]:
-    """Return a letter for each feature set in the table, in order of appearance."""
+    """Return a letter for each feature set that a budget in `rows` buys."""
     found = dict.fromkeys(
         tuple(line[place].features)
         for bought in rows
@@ -152,7 +153,7 @@ def _lettered(
 def _alone(
     one: SkylineSet | None, unit: str, columns: Iterable[str], nothing: str
 ) -> list[str]:
-    """Return the cells of a row, for a table of a single item size."""
+    """Return a row's cells for one item size; `nothing` stands for no feature."""
     if one is None:
         return [*("" for _ in columns), "", nothing]
     good = [show_accuracy(getattr(one, key)) for key in columns]

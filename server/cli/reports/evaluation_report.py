@@ -47,7 +47,7 @@ def show(found: Evaluation, console: "Console") -> None:
 
 
 def _columns(found: Evaluation) -> dict[str, Callable[[Result], str]]:
-    """Return for each quality column its title and a function that writes a cell."""
+    """Return functions that write a result's cell in each quality column, by title."""
     quality = name_quality(found.measure)
     if found.measure == "accuracy":
         return {quality: _accuracy, "expected": _expected}
@@ -71,7 +71,6 @@ def _columns(found: Evaluation) -> dict[str, Callable[[Result], str]]:
 def _show_qualities(
     found: Evaluation, title: str, unit: str, console: "Console"
 ) -> None:
-    """Print a table of all predictors' quality and speed, the index's budgets first."""
     counts_time = found.unit == "s"
     columns = _columns(found)
     cost = [] if counts_time else [f"mean {unit}"]
@@ -114,7 +113,7 @@ def _show_within(found: Evaluation, title: str, console: "Console") -> None:
 
 
 def _named(one: Result, unit: str) -> str:
-    """Return the name of a result's row; for the index the name includes the budget."""
+    """Return the title of a result's row; the budget is named if the index answered."""
     return (
         f"{one.name}, {one.amount:g} {unit}"
         if isinstance(one, BudgetResult)
@@ -172,7 +171,7 @@ def _listed(features: Sequence[str], found: Evaluation) -> str:
 
 
 def _show_confusion(found: Confusion, unit: str, console: "Console") -> None:
-    """Print the confusion matrix, or for many classes the most frequent mistakes."""
+    """Print the confusion matrix or, for many classes, the most frequent mistakes."""
     at = f"{found.amount:g} {unit}"
     if not found.pairs:
         console.print()

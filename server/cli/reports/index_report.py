@@ -86,7 +86,7 @@ def show_text(
 
 
 def show_costs(facts: Facts, as_json: bool, verbose: bool) -> None:
-    """Print each feature's cost by item size, as `polydom measure` shows it."""
+    """Print each feature's cost by item size; if `as_json`, print all facts."""
     from rich.console import Console
 
     if as_json:
@@ -187,7 +187,7 @@ def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, str]:
-    """Return the best set's quality with its standard error, and a remark about it."""
+    """Return the best set's quality with its standard error, and a remark on errors."""
     quality, accuracy = show_accuracy(best.quality), best.accuracy
     if accuracy is None:
         if built.numbers is None:
@@ -227,7 +227,7 @@ def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterator[str]:
-    """Yield the number of feature sets tried, and the most that others could gain."""
+    """Yield lines: how many feature sets were tried, and what others could gain."""
     good = "accurate" if facts.measure == "accuracy" else "good"
     alpha = 1.0 if search.alpha is UNSET else search.alpha
     line = (
@@ -380,7 +380,7 @@ def _race_lines(race: BuiltRace) -> Iterator[str]:
 
 
 def _exit_lines(facts: Facts) -> Iterator[str]:
-    """Yield the guarantee of early exits, and the share of the work that they save."""
+    """Yield lines: the promise of early exits, and the share of work that they save."""
     told = (facts.build or {}).get("exits") or {}
     if lacking := told.get("lacking"):
         yield f"built without early exits: {lacking}"
@@ -419,7 +419,7 @@ def _exit_lines(facts: Facts) -> Iterator[str]:
 
 
 def show_schedules(facts: Facts, console: "Console") -> None:
-    """Print the base models used and the times of each model that may stop early."""
+    """Print a table of models that may stop early: base models used, and times."""
     exits, rows = exits_of(facts.build or {}), []
     for plan in exits.plans if exits else ():
         if one := plan.schedule:

@@ -1,4 +1,4 @@
-"""The table of a race of learners, and its picture, that `polydom select` makes."""
+"""The table and the picture of a race of learners, for `polydom select`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
