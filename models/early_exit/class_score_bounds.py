@@ -84,8 +84,8 @@ def bound_by_difference(
 ) -> Callable[[int, float], Bounds] | None:
     """Return a function that bounds the two class scores of a row that stopped early.
 
-    The function takes the number of base models used and the sum so far, and returns
-    (least, largest) for each class. Returns None if there are no such bounds.
+    The function takes the number of base models used, in `order`, and the sum so far;
+    it returns (least, largest) for each class. None if there are no such bounds.
     """
     scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
     if scores is None or sums is None:

@@ -229,7 +229,7 @@ class Ensemble:
     def _fit_shuffled(
         self, scores: Floats, alpha: float, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
-        """Fit a schedule that keeps the given order, on copies of the rows.
+        """Fit a schedule that keeps the given order, on copies of `scores`.
 
         In the copies, the base models of each row have random orders. While the
         schedule changes more than the share `alpha` of the decisions, the fit is
@@ -346,9 +346,9 @@ def as_ensemble(classifier: Classifier) -> Ensemble:
 def check_bias(
     given: NDArray[Any], own: NDArray[np.float64], classes: NDArray[Any]
 ) -> None:
-    """Raise BadInput if a schedule's bias differs from the ensemble's own.
+    """Raise BadInput if a schedule's bias, `given`, is not the ensemble's `own`.
 
-    Differences by rounding are allowed.
+    Differences by rounding are allowed. The error names the class, from `classes`.
     """
     if given.shape != own.shape:
         raise BadInput(

@@ -23,12 +23,9 @@ def exact_schedule(ensemble: Ensemble) -> Schedule | MarginSchedule:
     use many more base models than with a schedule of `fit_schedule` that may change a
     few answers in a thousand.
 
-    Raises
-    ------
-    BadInput
-        If the ensemble is linear, as its terms have no bounds; or if it chooses among
-        more than two classes by probabilities of one class against the rest, which can
-        tie at 1.
+    Raises BadInput if the ensemble is linear, as its terms have no bounds; or if it
+    chooses among more than two classes by probabilities of one class against the rest,
+    which can tie at 1.
     """
     if not ensemble.binary:
         return _exact_margins(ensemble)

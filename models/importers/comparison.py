@@ -83,7 +83,7 @@ def _compare(
 def _predicted(
     original: Any, fitted: FittedColumns | None, X: Floats, columns: NDArray[np.int32]
 ) -> tuple[Floats, Any, Any]:
-    """Let the original model predict random rows, in the first form that it accepts.
+    """Let the original model predict random rows X, in the first form that it accepts.
 
     The forms are data frames and arrays, also without missing and negative values.
     Return (full rows, input of the compiled model, predictions of the original). The

@@ -59,8 +59,8 @@ def read_lightgbm(
 
     Raw scores equal LightGBM's to the bit. The raw scores of a forest (`boosting=rf`)
     are means over its trees, whereas LightGBM's `raw_score` returns sums. By default
-    inputs are the first columns of the row and labels are 0 to K - 1. BadModel if the
-    model has no compiled form, or its objective is not in `objectives`.
+    the first columns of the row are the inputs, and `classes` are 0 to K - 1. BadModel
+    if the model has no compiled form, or its objective is not in `objectives`.
     """
     objective, options, K, trees = _read(text, preparation, objectives)
     if objective in REGRESSIONS:
@@ -150,7 +150,7 @@ def _read(
 
 
 def _check_whole(text: str, fields: Fields) -> None:
-    """Raise BadModel unless the trees have the sizes (bytes) that the header states."""
+    """Raise BadModel unless trees have the sizes in bytes that the header states."""
     if "tree_sizes" not in fields:  # old files do not state sizes
         return
     sizes = fields["tree_sizes"].split()
@@ -217,7 +217,7 @@ def _objective(fields: Fields, known: tuple[str, ...]) -> tuple[str, Fields]:
 
 
 def _tree(fields: Fields, width: int) -> Tree:
-    """Read one tree of a model; inner nodes come before leaves."""
+    """Read one tree from its `fields`; inner nodes come before leaves."""
     if fields.get("is_linear", "0") != "0":
         raise BadModel("LightGBM trees with linear leaves have no compiled form")
     leaves = _numbers(fields["leaf_value"])

@@ -58,9 +58,9 @@ def read_xgboost(
     """Compile a model that XGBoost's `save_model` wrote: JSON (str) or UBJSON (bytes).
 
     XGBoost adds leaf values in float32, the compiled model in float64: raw scores agree
-    within 1e-5. By default inputs are the first columns of the row and labels are 0 to
-    K - 1. After early stopping, the compiled model has the rounds up to the best round
-    if `to_best`, as in `XGBClassifier.predict`, else all rounds, as in
+    within 1e-5. By default the first columns of the row are the inputs, and `classes`
+    are 0 to K - 1. After early stopping, the compiled model has the rounds up to the
+    best round if `to_best`, as in `XGBClassifier.predict`, else all rounds, as in
     `Booster.predict`. BadModel if the model has no compiled form, or its objective is
     not in `objectives`.
     """
@@ -178,7 +178,7 @@ def _need(what: str, name: str, known: Sequence[str]) -> None:
 
 
 def _bias(base_score: str, objective: str, K: int) -> NDArray[np.float64]:
-    """Convert the base score (one number, or one per class) to raw scores (K,)."""
+    """Convert `base_score` (one number, or one per class) to raw scores (K,)."""
     numbers = [float(word) for word in str(base_score).strip("[]").split(",")]
     if objective in ("binary:logistic", "reg:logistic"):
         (share,) = numbers

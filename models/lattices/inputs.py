@@ -36,7 +36,7 @@ def keypoints(values: NDArray[Any], count: int) -> Floats:
 def flatten_dull(
     calibrations: Floats, X: NDArray[Any], knots: Floats, inputs: NDArray[Any]
 ) -> None:
-    """Change calibrators in place, so that constant inputs do not affect scores.
+    """Change `calibrations` in place, so that constant inputs do not affect scores.
 
     An input is constant if it has a single value in all rows X.
     """
@@ -77,7 +77,7 @@ def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
 def join_inputs(
     together: Floats, shape: tuple[int, int], rng: np.random.Generator
 ) -> Any:
-    """Choose inputs (T, S) for each lattice, so that a lattice's inputs interact.
+    """Choose S inputs that interact for each of T lattices; (T, S) is `shape`.
 
     The next input of a lattice is the one that trees test most often together with its
     inputs so far, by the counts `together` (d, d). Pairs that other lattices already

@@ -206,7 +206,7 @@ def make_lattices(
     bias: Floats,
     simplex: bool = False,
 ) -> Lattices:
-    """Make lattices from the learned parameters, which are rounded to whole units.
+    """Make lattices from learned parameters, and round these to whole units.
 
     Rounding never swaps two numbers, so monotonic lattices remain monotonic.
     """

@@ -50,8 +50,9 @@ def train_lattices(
     with the class frequencies as its bias, then averages the lattices' scores. The mean
     of weak models is too near their bias, so `stretch` scales it to fit.
 
-    `y` (N,) are classes 0 ... K - 1, all of which occur. `signs` (d,) are +1 if scores
-    must not fall when the input rises, -1 if they must not rise, else 0.
+    `X` (N, d) are rows, `knots` (d, P) keypoints, `inputs` (T, S) columns of X. `y`
+    (N,) are classes 0 ... K - 1, all of which occur. `signs` (d,) are +1 if scores must
+    not fall when the input rises, -1 if they must not rise, else 0.
     """
     used, positions = np.unique(inputs, return_inverse=True)
     places, parts = locate_all(np.ascontiguousarray(X[:, used]), knots[used])
@@ -143,7 +144,7 @@ def start(
 def locate_all(
     X: NDArray[Any], knots: Floats
 ) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-    """Return (k, share), each (N, d): positions of values between their keypoints.
+    """Return (k, share), each (N, d): positions of X between the keypoints `knots`.
 
     Keypoint k is the last that does not exceed the value; `share`, in [0, 1], is the
     fraction of the way to the next keypoint. A missing value has k = P.

@@ -62,8 +62,8 @@ def stop_most(
 ) -> tuple[float, float]:
     """Return (lower, upper): the thresholds that stop the most rows.
 
-    A row stops if its sum is below `lower` or above `upper`. At most `allowed` rows may
-    stop on the wrong side: positive rows low, or the others high.
+    A row stops if its sum is below `lower` or, if `both`, above `upper`. At most
+    `allowed` rows may stop on the wrong side: positive rows low, or the others high.
     """
     ascending = np.argsort(sums, kind="stable")
     values = sums[ascending]
@@ -76,8 +76,9 @@ def most_stops(
 ) -> tuple[int, int]:
     """Return (a, b): `values[:a]` stop low, `values[b:]` stop high, the rest go on.
 
-    `values` ascend. Of all choices with at most `allowed` errors, this choice stops the
-    most values.
+    `values` ascend. As many values as possible stop, with at most `allowed` errors:
+    positive values that stop low, others that stop high. Unless `both`, none stops
+    high.
     """
     n = len(values)
     valid = parted(values)
@@ -97,7 +98,7 @@ def most_stops(
 def active_and_errors(
     sums: Floats, positive: Flags, lower: float, upper: float
 ) -> tuple[Flags, int]:
-    """Return a mask of the rows that no threshold stops, and the number of errors."""
+    """Return a mask of the rows between the thresholds, and the number of errors."""
     low, high = sums < lower, sums > upper
     errors = np.count_nonzero(low & positive) + np.count_nonzero(high & ~positive)
     return ~(low | high), int(errors)
@@ -114,10 +115,11 @@ def algorithm_1(
 ) -> tuple[Rows, Floats, Floats]:
     """QWYC, Algorithm 1 (QWYC*): return order, lower and upper thresholds, each (T,).
 
-    Each position gets the base model k with the smallest J = c_k * active rows / newly
-    stopped rows; of equals the first. Once every row has stopped, the remaining base
-    models follow in ascending order. c_k is the cost of base model k. Unlike in the
-    paper, c_k includes the cost of features that k would be the first to read.
+    At most the share `alpha` of decisions changes. Each position gets the base model k
+    with the smallest J = c_k * active rows / newly stopped rows; of equals the first.
+    Once every row has stopped, the remaining base models follow in ascending order. c_k
+    is the cost of base model k. Unlike in the paper, c_k includes the cost of features
+    that k would be the first to read.
     """
     left = ActiveExamples(scores, positive)
     count = len(left.models)

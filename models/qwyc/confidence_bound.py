@@ -196,7 +196,7 @@ def most_changed(
 def number_groups(groups: Any, rows: int, what: str = "rows") -> Groups:
     """Return the number (N,) of each row's group, from 0.
 
-    Raises BadInput if `groups` are not N, or are of mixed types.
+    Raises BadInput unless `groups` has `rows` values of one type.
     """
     given = np.asarray(groups)
     if given.shape != (rows,):

@@ -170,7 +170,7 @@ def safe_cuts(
     """Return (a, b): `values[:a]` stop low, `values[b:]` stop high, the rest go on.
 
     `values` ascend. Every stopped value lies at least `slack` beyond all values that
-    would stop wrongly.
+    would stop wrongly: low if `positive`, else high.
     """
     lowest = values[positive].min(initial=np.inf) - slack
     highest = values[~positive].max(initial=-np.inf) + slack

@@ -189,10 +189,10 @@ def tree_penalty(leaves: int, features: int, *, scale: float = 1.0) -> Penalty:
 def boosting_penalty(
     rounds: int, leaves: int, features: int, *, scale: float = 1.0
 ) -> Penalty:
-    """Return the penalty for weighted votes of `rounds` trees.
+    """Return the penalty for weighted votes of `rounds` trees with `leaves` leaves.
 
-    The VC dimension of the votes of T trees of dimension d is at most 2 (d + 1)(T +
-    1) log2(e (T + 1)) (Freund and Schapire, 1997, theorem 8).
+    The VC dimension of the votes of T trees of dimension d is at most 2 (d + 1)(T + 1)
+    log2(e (T + 1)) (Freund and Schapire, 1997, theorem 8).
     """
     dimension = tree_dimension(leaves, features)
     votes = 2 * (dimension + 1) * (rounds + 1) * math.log2(math.e * (rounds + 1))

@@ -110,10 +110,7 @@ class Running:
         cannot be pickled is out. If the last training of the winner overruns, the
         result has no model.
 
-    Raises
-    ------
-    BadInput
-        If `jobs` or `limit_s` is not above 0.
+    Raises BadInput if `jobs` or `limit_s` is not above 0.
     """
 
     log: Iterable[Mapping[str, Any]] = ()

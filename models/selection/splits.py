@@ -59,8 +59,9 @@ def split(
     """Divide the data into training rows and validation rows.
 
     `validation` is the share in (0, 1) of each class to hold out, a number of folds >=
-    2, or validation rows and their targets. Raises BadInput if there would be no
-    training or no validation rows, or if a class is only in the validation rows.
+    2, or validation rows and their targets. If `labels`, targets are classes. Raises
+    BadInput if there would be no training or no validation rows, or if a class is only
+    in the validation rows.
     """
     X, y = np.asarray(X), np.asarray(y)
     if len(X) != len(y):

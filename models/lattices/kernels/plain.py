@@ -154,7 +154,8 @@ def base(
 ) -> None:
     """Write the values of all lattices for rows X to `out` (N, T, R), as integers.
 
-    If `whole`, write their sums over all lattices to `out` (N, 1, R).
+    If `whole`, write their sums over all lattices to `out` (N, 1, R). The other
+    arguments are attributes of `Lattices`.
     """
     d, T, S = knots.shape[0], inputs.shape[0], inputs.shape[1]
     places, parts = np.empty(d, np.int64), np.empty(d)

@@ -53,9 +53,9 @@ def weigh(inputs: Floats, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64[::1]), **OPTIONS)
 def residuals(margins: Floats, y: int, out: Floats) -> None:
-    """Write the derivatives of a row's log loss by its raw scores `margins` (R,).
+    """Write the derivatives of a row's log loss by its raw scores to `out` (R,).
 
-    A derivative is the predicted probability of a class minus the truth, 0 or 1.
+    A derivative is the predicted probability of a class, less 1 for the true class `y`.
     """
     if margins.shape[0] == 1:
         out[0] = 0.5 * (1.0 + math.tanh(0.5 * margins[0])) - float(y)

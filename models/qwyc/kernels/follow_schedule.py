@@ -22,7 +22,7 @@ def follow_limits(
     decisions: NDArray[np.bool_],
     used: NDArray[np.int64],
 ) -> None:
-    """Evaluate a schedule for two classes on scores (N, T).
+    """Evaluate the arrays of a `Schedule` on scores (N, T).
 
     Writes each row's decision to `decisions` (N,), and the number of base models used
     for the row to `used` (N,).
@@ -74,7 +74,7 @@ def follow_margins(
     choices: NDArray[np.int64],
     used: NDArray[np.int64],
 ) -> None:
-    """Evaluate a schedule for K classes on scores (N, T, K).
+    """Evaluate the arrays of a `MarginSchedule` on scores (N, T, K).
 
     Writes each row's class to `choices` (N,), and the number of base models used for
     the row to `used` (N,).

@@ -185,8 +185,8 @@ def follow_cuts(
 ) -> None:
     """Write the position at which each row stops to `stop` (N,).
 
-    `cuts` (2, T) say which entries stop at each position. `wrong` (N,) becomes True
-    for each row that stops on the wrong side.
+    `cuts` (2, T) say which entries of the list at each position stop. `wrong` (N,)
+    becomes True for each row that stops on the wrong side.
     """
     last = starts.shape[0] - 2
     stop[:] = last
@@ -224,10 +224,11 @@ def improve_cuts(
 ) -> None:
     """Choose the `cuts` (2, T) of each position anew, from the last to the first.
 
-    They are changed in place, and stay within the cuts `widest`. The total of the
-    `costs` (T,) and of a `penalty` for each wrong stop never rises. The probability
-    that a row ends positive is a weighted mean: the row's own ending has the weight
-    `OWN`, the row's level the rest. Levels 0 and 255 are exact.
+    The lists are those of `Stopping`. The cuts are changed in place, and stay within
+    the cuts `widest`. The total of the `costs` (T,) and of a `penalty` for each wrong
+    stop never rises. The probability that a row ends positive is a weighted mean: the
+    row's own ending has the weight `OWN`, the row's level the rest. Levels 0 and 255
+    are exact.
     """
     last = starts.shape[0] - 2
     of_level = level_chances()
