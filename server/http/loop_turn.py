@@ -54,14 +54,14 @@ class LoopTurn:
         even if many connections have bytes to parse.
         """
         self._later.append(call)
-        self._call_later_ones()
+        self._schedule_later()
 
-    def _call_later_ones(self) -> None:
+    def _schedule_later(self) -> None:
         if self._later and not self._later_is_due:
             self._later_is_due = True
-            asyncio.get_running_loop().call_soon(self._have_them_called)
+            asyncio.get_running_loop().call_soon(self._call_later)
 
-    def _have_them_called(self) -> None:
+    def _call_later(self) -> None:
         self._later_is_due = False
         until_s = time.monotonic() + LATER_S
         try:
@@ -70,7 +70,7 @@ class LoopTurn:
                 if time.monotonic() > until_s:
                     break
         finally:
-            self._call_later_ones()
+            self._schedule_later()
 
     def _end(self) -> None:
         self._is_on = False

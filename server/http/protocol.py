@@ -185,9 +185,9 @@ class HttpProtocol(HttpToolsProtocol):
         them. Returns False for TLS, because TLS cannot close only one direction.
         """
         self.caller.ended = True
-        return self._is_owed() and self.scheme == "http"
+        return self._has_unanswered() and self.scheme == "http"
 
-    def _is_owed(self) -> bool:
+    def _has_unanswered(self) -> bool:
         """Return True if an answer is unfinished or unparsed bytes are left."""
         if self._flow.unparsed or self._next is WAITING:
             return True
@@ -195,7 +195,9 @@ class HttpProtocol(HttpToolsProtocol):
         return self._next is REQUEST and not answered
 
     def _close_if_ended(self) -> None:
-        if self.caller.ended and not (self.transport.is_closing() or self._is_owed()):
+        if self.caller.ended and not (
+            self.transport.is_closing() or self._has_unanswered()
+        ):
             self._close()
 
     def data_received(self, data: bytes) -> None:
@@ -215,7 +217,7 @@ class HttpProtocol(HttpToolsProtocol):
         admission = self._admission
         if admission is not None and not (data[0] in PROBING and is_probe(data)):
             if not admission.enter(now_s, self._accept_wait_s):
-                self._put_off(admission, data, now_s)
+                self._delay_or_shed(admission, data, now_s)
                 return
             self._accept_wait_s = 0.0
         self._read(data, end)
@@ -240,23 +242,23 @@ class HttpProtocol(HttpToolsProtocol):
                 self._keep(data, rest)
         except httptools.HttpParserError as error:
             if self._begins_behind:
-                self._put_back(data)
+                self._keep_second_request(data)
             else:
                 why = error.__context__
                 said = _why_not_http(data)
                 self.logger.warning(said)
                 self._refuse(400, str(why) if isinstance(why, _Refused) else said)
         if self._next is not REQUEST:
-            self._await_rest()
+            self._check_incomplete()
 
-    def _put_back(self, data: bytes) -> None:
+    def _keep_second_request(self, data: bytes) -> None:
         """Keep the bytes after the first request, and replace the failed parser."""
         self._begins_behind, self.parser = False, self._new_parser()
         self._keep(
             data, data.find(END) + len(END) + (length_in(self._request.headers) or 0)
         )
 
-    def _await_rest(self) -> None:
+    def _check_incomplete(self) -> None:
         """Check the limits of an incomplete request, and set its timer.
 
         If the body comes in several pieces, the application reads the body, because the
@@ -270,10 +272,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._start_timer()
         if self._request.pieces:
             self._begin_cycle()
-        if why := self._too_long():
+        if why := self._exceeded_limit():
             self._refuse(400, why)
 
-    def _too_long(self) -> str:
+    def _exceeded_limit(self) -> str:
         """Return an error message if the headers exceed a limit; otherwise ""."""
         if self._head_bytes > self.head_limit:
             return f"the headers are over the limit of {self.head_limit:,} bytes"
@@ -309,7 +311,7 @@ class HttpProtocol(HttpToolsProtocol):
         except Overloaded:
             assert self._replies is not None  # if there is a limit, there are replies
             default = self.server_state.default_headers
-            self._close_saying(self._replies.refusal(default, keeps=False))
+            self._send_and_close(self._replies.refusal(default, keeps=False))
 
     def _clear_unparsed(self) -> None:
         self._flow.clear()
@@ -327,15 +329,15 @@ class HttpProtocol(HttpToolsProtocol):
             self._clear_unparsed()
         elif self._flow.unparsed and self._next is not WAITING:
             now_s = time.monotonic()
-            if self._next is not REQUEST or self._is_let_in(now_s):
-                self._read_pieces(now_s)
+            if self._next is not REQUEST or self._admits_next(now_s):
+                self._parse_pieces(now_s)
             elif self._flow.unparsed and self._next is REQUEST and self._is_idle():
                 self._go_on_soon()  # a request was refused, and another one waits
         if self._leaving and not self._flow.unparsed:
             self.shutdown()
         self._close_if_ended()
 
-    def _is_let_in(self, now_s: float) -> bool:
+    def _admits_next(self, now_s: float) -> bool:
         """Return True if the next request may begin.
 
         Otherwise delay or refuse the request.
@@ -359,7 +361,7 @@ class HttpProtocol(HttpToolsProtocol):
             admission.refused(now_s)
         return False
 
-    def _read_pieces(self, now_s: float) -> None:
+    def _parse_pieces(self, now_s: float) -> None:
         """Parse waiting bytes up to a request's end, for at most `PIECES_S` seconds."""
         while self._flow.unparsed:
             data, start = self._flow.unparsed, self._flow.at
@@ -425,7 +427,7 @@ class HttpProtocol(HttpToolsProtocol):
         The parser calls this at the end of the headers.
         """
         request = self._request
-        if why := self._too_long():
+        if why := self._exceeded_limit():
             raise _Refused(why)
         request.section = []
         parser = self.parser
@@ -532,12 +534,12 @@ class HttpProtocol(HttpToolsProtocol):
         if keeps and request.names_connection:
             keeps = parser.get_http_version() != "1.0"
         default = self.server_state.default_headers
-        self._say(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
+        self._send(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
 
-    def _say(self, said: bytes, *, keeps: bool) -> None:
-        """Write the reply `said`; close the connection unless `keeps`."""
+    def _send(self, reply: bytes, *, keeps: bool) -> None:
+        """Write `reply`; close the connection unless `keeps`."""
         self.server_state.total_requests += 1
-        self.transport.write(said)
+        self.transport.write(reply)
         if not keeps:
             self._close()
             return
@@ -605,7 +607,7 @@ class HttpProtocol(HttpToolsProtocol):
         answered = self.cycle is None or self.cycle.response_complete
         return answered and not (self.flow.write_paused or self.transport.is_closing())
 
-    def _put_off(self, admission: Admission, data: bytes, now_s: float) -> None:
+    def _delay_or_shed(self, admission: Admission, data: bytes, now_s: float) -> None:
         """Queue a request for admission, or refuse it if the wait is too long."""
         waited_s, self._accept_wait_s = self._accept_wait_s, 0.0
         if admission.hold(self._resume, waited_s):
@@ -628,7 +630,7 @@ class HttpProtocol(HttpToolsProtocol):
             if self._flow.unparsed:
                 self._go_on_soon()
         else:
-            self._read_pieces(now_s)
+            self._parse_pieces(now_s)
         self._close_if_ended()
 
     def _shed(self, data: bytes, start: int = 0) -> None:
@@ -641,18 +643,18 @@ class HttpProtocol(HttpToolsProtocol):
         said = self._replies.refusal(self.server_state.default_headers, keeps=keeps)
         if data.startswith(b"HEAD ", start):
             said = said[: said.find(END) + len(END)]
-        self._say(said, keeps=True)
+        self._send(said, keeps=True)
         self._clear_unparsed()
         over = end + len(END) + length - len(data)  # number of bytes still to come
         if not keeps:
-            self._leave(at_once=framing is not None and over <= 0)
+            self._close_soon(at_once=framing is not None and over <= 0)
         elif over > 0:
             self._skip, self._next = over, REFUSED
-            self._start_timer(self._leave)
+            self._start_timer(self._close_soon)
         elif over < 0:
             self._keep(data, over + len(data))
 
-    def _leave(self, *, at_once: bool = False) -> None:
+    def _close_soon(self, *, at_once: bool = False) -> None:
         """Close the connection after `LINGER_S` seconds, or at once if `at_once`.
 
         While the caller still sends, closing at once would lose the reply.
@@ -693,9 +695,9 @@ class HttpProtocol(HttpToolsProtocol):
     def _refuse(self, status: int, error: str, code: str = "bad_input") -> None:
         """Send an error response and close the connection."""
         failure = Failure(error, code)
-        self._close_saying(reply_bytes(error_reply(status, failure, CLOSE)))
+        self._send_and_close(reply_bytes(error_reply(status, failure, CLOSE)))
 
-    def _close_saying(self, said: bytes) -> None:
+    def _send_and_close(self, reply: bytes) -> None:
         """Send a reply and close; if another answer has begun, only close."""
         if self.transport.is_closing():
             return
@@ -707,7 +709,7 @@ class HttpProtocol(HttpToolsProtocol):
             or not cycle.response_started
             or (cycle.response_complete and not begun)
         ):
-            self.transport.write(said)
+            self.transport.write(reply)
         self._close()
 
     def _new_parser(self) -> Any:

@@ -194,7 +194,7 @@ class PartialOutput:
     def add(self, row: Scored) -> None:
         """Write a row; BadInput if the file cannot be written."""
         try:
-            self._file.write(_sealed(_encode(self._cells(row))))
+            self._file.write(_with_checksum(_encode(self._cells(row))))
         except OSError as error:
             raise cannot_write(self.path, error) from error
         self._rows += 1
@@ -259,7 +259,7 @@ def _is_head(line: bytes, head: bytes) -> bool:
     return isinstance(facts, dict) and facts.keys() >= {"index", "items"}
 
 
-def _sealed(row: bytes) -> bytes:
+def _with_checksum(row: bytes) -> bytes:
     """Return a line with the row's JSON, a tab, and the row's checksum."""
     return b"%b\t%08x\n" % (row, crc32(row))
 
@@ -269,7 +269,7 @@ def _row_of(line: bytes) -> bytes:
 
 
 def _is_row(line: bytes) -> bool:
-    return line == _sealed(_row_of(line))
+    return line == _with_checksum(_row_of(line))
 
 
 def _write_csv(rows: Iterable[Cells], path: Path, columns: Columns) -> None:

@@ -119,7 +119,7 @@ class GrpcService:
         """Answer the requests of a stream one by one; their errors do not end it."""
         facts = _RequestFacts(time.monotonic())
         try:
-            self._let_in(STREAM, context)
+            self._check_token(STREAM, context)
             with self.intake.streams.take() as readings:
                 while answer := await self._next(facts, context, readings):
                     handed_s = time.monotonic()
@@ -132,7 +132,7 @@ class GrpcService:
         await abort(context, *failed)
 
     async def _answer(self, name: str, facts: "_RequestFacts", context: Any) -> Message:
-        self._let_in(name, context)
+        self._check_token(name, context)
         if name == INFER:
             await self._admitted()
         waited_s = time.monotonic() - facts.arrived_s
@@ -179,7 +179,7 @@ class GrpcService:
             )
             return _Answer(message, None)
 
-    def _let_in(self, name: str, context: Any) -> None:
+    def _check_token(self, name: str, context: Any) -> None:
         """Raise an error if the caller lacks the token that method `name` needs."""
         if name in CHANGES:
             self._service.refuse_change(_headers(context))
@@ -322,14 +322,14 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
     ]
 
 
-def _trim_of_c_library() -> Callable[[int], int] | None:
+def _find_malloc_trim() -> Callable[[int], int] | None:
     """Return glibc's `malloc_trim`; None for other C libraries."""
     if sys.platform != "linux":
         return None
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-_trim = _trim_of_c_library()
+_trim = _find_malloc_trim()
 
 
 async def give_back_spare(size: Callable[[], int]) -> None:

@@ -93,7 +93,7 @@ class Items:
             raise BadInput("an input is given twice")
         if self._kind == "record":
             return [PredictRequest(record=record) for record in self._records(inputs)]
-        if not self._is_whole(names, self._kind) or inputs[0].datatype != BYTES:
+        if not self._has_whole_items(names, self._kind) or inputs[0].datatype != BYTES:
             came = ", ".join(f"{t.name[:40]!r} of {t.datatype}" for t in inputs[:4])
             raise BadInput(
                 f"one input {self._kind!r} of {BYTES} is needed; {came or 'none'} came"
@@ -182,7 +182,7 @@ class Items:
         if not inputs:
             raise BadInput("there are no inputs")
         names = [tensor.name for tensor in inputs]
-        if self._is_whole(names, RECORD):
+        if self._has_whole_items(names, RECORD):
             if inputs[0].datatype != BYTES:
                 return self._rows_of(inputs[0])
             most = len(self._columns.names) or USUAL_COLUMNS
@@ -197,7 +197,7 @@ class Items:
             for row in zip(*columns.values(), strict=True)
         ]
 
-    def _is_whole(self, names: Sequence[str], own: str) -> bool:
+    def _has_whole_items(self, names: Sequence[str], own: str) -> bool:
         """Return True if each value of the only input is a whole item.
 
         This is so if the input is named `own` or has a default name, such as `input-0`.
