@@ -72,8 +72,8 @@ class Magnitudes(NamedTuple):
 def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
     """Merge the operations of a preparation into one step, and bound their results.
 
-    Returns None if that is impossible: operations must be affine, and only the last may
-    be a comparison with a threshold.
+    Returns None unless all operations are AFFINE, or the last one is a comparison and
+    the operations before it preserve the order of values.
     """
     if preparation.operations[-1:].tolist() == [BINARISE]:
         return _join_flags(preparation)

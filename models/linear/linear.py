@@ -151,7 +151,7 @@ class Linear(SumOfTerms):
 class LinearDifference(Linear):
     """The margin of a linear model with two raw scores: their difference.
 
-    Its rounding errors are relative to both scores, which may be far larger.
+    Its rounding errors grow with the two scores, which may be far larger.
     """
 
     # Both sums: rounding errors are relative to the sums, not to the difference.

@@ -87,7 +87,7 @@ class Limits:
     def chosen(self, totals: Floats, codes: Codes) -> Codes:
         """Return the class, 0 or 1, of each row (N,).
 
-        A row gets the class of the limit that its sum passed. If the sum passed none,
+        A row gets the class of the limit that its sum passed. If it passed no limit,
         the threshold decides.
         """
         answers = codes & 3

@@ -57,7 +57,7 @@ def agree(
     order: NDArray[np.int64],
     stops: Stops,
 ) -> bool:
-    """Return True if vector and portable kernels give random test rows the same bits.
+    """Return True if vector and portable kernels agree to the bit on random rows.
 
     If they do not, return False, and this process stops using vector kernels. Raises
     BadModel if the portable kernels differ from a plain walk through the trees: then
@@ -80,7 +80,7 @@ def agree(
 
 
 def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
-    """Return each row's totals and code as bytes, because bytes tell 0 from -0."""
+    """Return each row's totals and code as bytes, as the bytes of 0 and -0 differ."""
     pairs = zip(*answers, strict=True)
     return [totals.tobytes() + code.tobytes() for totals, code in pairs]
 

@@ -62,13 +62,12 @@ def reserve(table: Any) -> int:
 
 
 @njit(void(uint64, uint64, int64, int64, uint64), **OPTIONS)
-def add_groups(row: int, address: int, first: int, end: int, work: int) -> None:
+def add_groups(row: int, table_address: int, first: int, end: int, work: int) -> None:
     """Add the terms of groups `first` to `end` - 1 to the sums of one row.
 
-    `row`, `address` and `work` are addresses: of the row, of the record of type TABLE,
-    and of the memory from `reserve`.
+    `row` and `work` are addresses, too: of the row, and of the memory from `reserve`.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     R, vector = uint64(table.outputs), uint64(VECTOR)
     peaks, sums = work + vector, work + uint64(2) * vector
     for k in range(first, end):
@@ -83,12 +82,12 @@ def add_groups(row: int, address: int, first: int, end: int, work: int) -> None:
 
 
 @njit(float64(uint64, uint64), **OPTIONS)
-def rounding_of(address: int, work: int) -> float:
+def rounding_of(table_address: int, work: int) -> float:
     """Return a bound on how much a row's sum changes with the order of its terms.
 
-    The bound is valid for the inputs read so far.
+    The bound is valid for the inputs read so far. `work` is an address from `reserve`.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     bits = carray(on_stack(2), (1,), np.int32)
     bits[0] = largest(work + uint64(VECTOR))
     peak = float64(bits.view(np.float32)[0])
@@ -96,13 +95,13 @@ def rounding_of(address: int, work: int) -> float:
 
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
-def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
+def early(row: NDArray[np.float32], table_address: int, out: Floats) -> int:
     """Add a row's terms to the sum `out[0]` until the sum passes a limit.
 
     Returns 4 * (number of terms added) + the answer: 0, 1, or `UNDECIDED` if no limit
     was passed.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     B, work, at = table.blocks, reserve(table), uint64(row.ctypes.data)
     ends = carray(pointer(table.ends), (B,), np.int64)
     used = carray(pointer(table.used), (B,), np.int64)
@@ -111,7 +110,7 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
     upper = carray(pointer(table.upper), (B,), np.float64)
     first, total = 0, 0.0
     for b in range(B):
-        add_groups(at, address, first, ends[b], work)
+        add_groups(at, table_address, first, ends[b], work)
         first = ends[b]
         total = add_up(work + uint64(2 * VECTOR)) + constants[b]
         if outside(total, lower[b], upper[b]):
@@ -119,39 +118,41 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
                 break
             out[0] = total
             return int(4 * used[b]) + int(total > upper[b])
-    if not abs(total - table.threshold) > rounding_of(address, work):
+    if not abs(total - table.threshold) > rounding_of(table_address, work):
         total = math.nan
     out[0] = total if math.isfinite(total) else math.nan
     return int(4 * used[B - 1] + UNDECIDED)
 
 
 @njit(int64(ROW, uint64), **ONE_ROW)
-def decide(row: NDArray[np.float32], address: int) -> int:
+def decide(row: NDArray[np.float32], table_address: int) -> int:
     """Return the class of one row: 0, 1 or, near a tie, `UNDECIDED`.
 
     If the sum passes no limit, the complete sum is compared with the threshold.
     """
-    return int(follow_limits(early, TABLE, row, address)[0] & 3)
+    return int(follow_limits(early, TABLE, row, table_address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
-def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
+def early_one(row: NDArray[np.float32], table_address: int) -> tuple[int, float]:
     """Return (code, sum) of one row.
 
     The code is 4 * (number of terms added) + the class that `decide` returns.
     """
-    code, total = follow_limits(early, TABLE, row, address)
+    code, total = follow_limits(early, TABLE, row, table_address)
     return int(code), float(total)
 
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
-def early_by_margin(row: NDArray[np.float32], address: int, totals: Floats) -> int:
+def early_by_margin(
+    row: NDArray[np.float32], table_address: int, totals: Floats
+) -> int:
     """Add a row's terms to `totals` (R,) until the best class has a wide enough lead.
 
     Returns 4 * (number of terms added) + `BEST`, or + `UNDECIDED` if no lead was wide
     enough.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     B, R, work, at = (
         table.blocks,
         table.outputs,
@@ -164,7 +165,7 @@ def early_by_margin(row: NDArray[np.float32], address: int, totals: Floats) -> i
     margins = carray(pointer(table.upper), (B,), np.float64)
     first = 0
     for b in range(B):
-        add_groups(at, address, first, ends[b], work)
+        add_groups(at, table_address, first, ends[b], work)
         first = ends[b]
         finite = True
         for r in range(R):
@@ -176,7 +177,7 @@ def early_by_margin(row: NDArray[np.float32], address: int, totals: Floats) -> i
             break
         if beyond_margin(totals, margins[b]):
             return int(4 * used[b] + BEST)
-    if not margin_of(totals) > 2.0 * rounding_of(address, work):
+    if not margin_of(totals) > 2.0 * rounding_of(table_address, work):
         totals[:] = math.nan
     return int(4 * used[B - 1] + UNDECIDED)
 
@@ -186,20 +187,20 @@ MANY = void(ROWS, uint64, float64[:, ::1], int64[::1])
 
 
 @njit(MANY, **OPTIONS)
-def early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+def early_many(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     """Evaluate each row of X by `early`.
 
     Write its sum to `totals` (N, 1) and its code to `codes` (N,).
     """
     for i in range(X.shape[0]):
-        codes[i] = early(X[i], address, totals[i])
+        codes[i] = early(X[i], table_address, totals[i])
 
 
 @njit(MANY, **OPTIONS)
-def early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+def early_by_margin_many(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     """Evaluate each row of X by `early_by_margin`.
 
     Write its sums to `totals` (N, R) and its code to `codes` (N,).
     """
     for i in range(X.shape[0]):
-        codes[i] = early_by_margin(X[i], address, totals[i])
+        codes[i] = early_by_margin(X[i], table_address, totals[i])

@@ -50,7 +50,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
                 self.disable_compile()
 
     def compile(self, sig: Any) -> Any:
-        """Compile for the signature `sig`, or load code from an earlier process."""
+        """Compile for the signature `sig`, or load code that a process has stored."""
         cache = self._cache
         if self.kept and isinstance(cache, NullCache):
             with suppress(RuntimeError):  # no folder is writable

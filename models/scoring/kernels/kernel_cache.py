@@ -187,7 +187,7 @@ def _folders(file: Path) -> list[Path]:
 
 @functools.cache
 def _lock_of(folder: str, process: int) -> FileLock:
-    """Return a folder's lock. A forked `process` needs a lock object of its own."""
+    """Return a folder's lock object; each process, even a forked one, has its own."""
     return FileLock(Path(folder, "kernels.lock"))
 
 

@@ -31,17 +31,19 @@ def side(total: float, threshold: float) -> int:
 
 
 @njit(inline="always")
-def follow_limits(early: Any, kind: Any, row: Any, address: int) -> tuple[int, float]:
+def follow_limits(
+    early: Any, kind: Any, row: Any, table_address: int
+) -> tuple[int, float]:
     """Evaluate one row of a model for two classes; return (code, sum).
 
-    The kernel `early(row, address, sum)` adds base models, and returns the code: 4 *
-    (number of base models added) + answer. If the row does not stop early, the function
-    `side` answers, with the threshold of the record of dtype `kind` at `address`.
+    The kernel `early(row, table_address, sum)` adds base models, and returns the code:
+    4 * (number of base models added) + answer. If the row does not stop early, `side`
+    answers, with the threshold of the record of dtype `kind` at `table_address`.
     """
     total = carray(on_stack(2), (1,), np.float64)  # two int32 are one float64
-    code = early(row, address, total)
+    code = early(row, table_address, total)
     if code & 3 == UNDECIDED:
-        code += side(total[0], table_at(address, kind).threshold) - UNDECIDED
+        code += side(total[0], table_at(table_address, kind).threshold) - UNDECIDED
     return int(code), float(total[0])
 
 

@@ -77,10 +77,10 @@ _ROWS = ir.VectorType(ir.IntType(8), LANES)
 def choose(
     builder: Any, codes: Any, limit: Any, left: Any, right: Any, out: Any
 ) -> None:
-    """Write a byte for each of `LANES` rows to `out`: that of `right` or of `left`.
+    """Write to `out`, for each of `LANES` rows, a byte of `right` or of `left`.
 
-    A row gets the byte of `right` if its code exceeds `limit`. All other arguments are
-    addresses.
+    A row gets the byte of `right` if its code exceeds `limit`. All arguments except
+    `limit` are addresses.
     """
     codes, left, right = (load(builder, at, _ROWS) for at in (codes, left, right))
     limits = spread(builder, builder.trunc(limit, _ROWS.element), _ROWS)

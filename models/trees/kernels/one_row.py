@@ -97,9 +97,11 @@ def key_of(bits: int, lacking: int, zero: int) -> int:
 
 
 @njit(void(ROW, uint64, int32[::1]), **OPTIONS)
-def read_keys(row: NDArray[np.float32], address: int, keys: NDArray[np.int32]) -> None:
-    """Write a row's keys to `keys` (S,), one for each slot; `keys.py` explains both."""
-    table = table_at(address, TABLE)
+def read_keys(
+    row: NDArray[np.float32], table_address: int, keys: NDArray[np.int32]
+) -> None:
+    """Write a row's keys to `keys` (S,), one for each slot (see `trees/keys.py`)."""
+    table = table_at(table_address, TABLE)
     columns = carray(pointer(table.columns), (table.slots,), np.int32)
     lacking = carray(pointer(table.lacking), (table.slots,), np.int32)
     zeros = carray(pointer(table.zeros), (table.slots,), np.int32)
@@ -148,11 +150,11 @@ def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) ->
 
 
 @njit(float64(ROW, uint64), **ONE_ROW)
-def margin(row: NDArray[np.float32], address: int) -> float:
+def margin(row: NDArray[np.float32], table_address: int) -> float:
     """Return the only raw score of one row: the bias plus one leaf value per tree."""
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
-    read_keys(row, address, keys)
+    read_keys(row, table_address, keys)
     trees = walks_of(table)
     values = trees.values
     total = carray(pointer(table.bias), (1,), np.float64)[0]
@@ -164,16 +166,16 @@ def margin(row: NDArray[np.float32], address: int) -> float:
 
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
-def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
+def early(row: NDArray[np.float32], table_address: int, out: Floats) -> int:
     """Add a row's leaf values to the sum `out[0]` until the sum passes a limit.
 
     Returns 4 * (number of trees added) + the answer: 0, 1, or `UNDECIDED` if no limit
     was passed. If the sum is between the floor and the ceiling of six trees, it cannot
     pass a limit within these trees, and is not compared with their limits.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
-    read_keys(row, address, keys)
+    read_keys(row, table_address, keys)
     trees = walks_of(table)
     values = trees.values
     lower = carray(pointer(table.lower), (table.padded,), np.float64)
@@ -200,34 +202,34 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
 
 
 @njit(int64(ROW, uint64), **ONE_ROW)
-def decide(row: NDArray[np.float32], address: int) -> int:
+def decide(row: NDArray[np.float32], table_address: int) -> int:
     """Return the class of one row: 0, 1 or, near a tie, `UNDECIDED`.
 
     If the sum passes no limit, the complete sum is compared with the threshold.
     """
-    return int(follow_limits(early, TABLE, row, address)[0] & 3)
+    return int(follow_limits(early, TABLE, row, table_address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
-def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
+def early_one(row: NDArray[np.float32], table_address: int) -> tuple[int, float]:
     """Return (code, sum) of one row.
 
     The code is 4 * (number of base models added) + the class that `decide` returns.
     """
-    code, total = follow_limits(early, TABLE, row, address)
+    code, total = follow_limits(early, TABLE, row, table_address)
     return int(code), float(total)
 
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
-def early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
+def early_by_margin(row: NDArray[np.float32], table_address: int, totals: Any) -> int:
     """Add a row's leaf values to `totals` (R,) until the best class leads by enough.
 
     Returns 4 * (number of base models added) + `BEST`, or + `UNDECIDED` if no lead was
     large enough.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
-    read_keys(row, address, keys)
+    read_keys(row, table_address, keys)
     trees = walks_of(table)
     margins = carray(pointer(table.upper), (table.padded,), np.float64)
     for t in range(0, table.padded, ABREAST):
@@ -245,20 +247,20 @@ MANY = void(ROWS, uint64, float64[:, ::1], int64[::1])
 
 
 @njit(MANY, **OPTIONS)
-def margins(X: Any, address: int, totals: Any, codes: Any) -> None:
+def margins(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     """Write the raw score of each row of X to `totals` (N, 1)."""
     for i in range(X.shape[0]):
-        totals[i, 0] = margin(X[i], address)
+        totals[i, 0] = margin(X[i], table_address)
 
 
 @njit(MANY, **OPTIONS)
-def raw_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
+def raw_scores(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     """Add to `totals` (N, R) the values of the leaves that each row of X reaches."""
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     trees = walks_of(table)
     for i in range(X.shape[0]):
-        read_keys(X[i], address, keys)
+        read_keys(X[i], table_address, keys)
         for t in range(0, table.padded, ABREAST):
             ends = walk_abreast(trees, t, keys)
             for j in range(ABREAST):
@@ -267,20 +269,20 @@ def raw_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 
 @njit(MANY, **OPTIONS)
-def early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+def early_many(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     """Evaluate each row of X by `early`.
 
     Write its sum to `totals` (N, 1) and its code to `codes` (N,).
     """
     for i in range(X.shape[0]):
-        codes[i] = early(X[i], address, totals[i])
+        codes[i] = early(X[i], table_address, totals[i])
 
 
 @njit(MANY, **OPTIONS)
-def early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+def early_by_margin_many(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     """Evaluate each row of X by `early_by_margin`.
 
     Write its sums to `totals` (N, R) and its code to `codes` (N,).
     """
     for i in range(X.shape[0]):
-        codes[i] = early_by_margin(X[i], address, totals[i])
+        codes[i] = early_by_margin(X[i], table_address, totals[i])

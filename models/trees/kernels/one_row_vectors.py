@@ -86,12 +86,12 @@ def kernel(signature: Any, options: dict[str, Any] = OPTIONS) -> Any:
 
 
 @kernel(uint64(uint64, uint64, int64))
-def count_cuts(address: int, keys_at: int, first: int) -> int:
+def count_cuts(table_address: int, keys_at: int, first: int) -> int:
     """Count the thresholds below a row's key, for each of the 8 slots from `first` on.
 
     Returns the 8 counts as the bytes of one number. `keys_at` is the keys' address.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     keys = carray(pointer(keys_at), (LANES,), np.int32)
     codes = uint64(0)
     for j in range(8):
@@ -104,16 +104,17 @@ def count_cuts(address: int, keys_at: int, first: int) -> int:
 
 
 @kernel(void(uint64, uint64, uint64))
-def read_codes(row: int, address: int, out: int) -> None:
+def read_codes(row: int, table_address: int, out: int) -> None:
     """Write a row's codes, one byte for each of 64 slots, to the address `out`."""
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     keys = reserve(4)
     codes = carray(pointer(out), (LANES // 8,), np.uint64)
     for s in range(0, table.slots, STEP):
         at = uint64(4 * s)
         columns, lacking = table.columns + at, table.lacking + at
         write_keys(row, columns, lacking, table.zeros + at, keys + at)
-        low, high = count_cuts(address, keys, s), count_cuts(address, keys, s + 8)
+        low = count_cuts(table_address, keys, s)
+        high = count_cuts(table_address, keys, s + 8)
         if s == 0:
             write_vector(out, low, high)
         else:
@@ -121,13 +122,13 @@ def read_codes(row: int, address: int, out: int) -> None:
 
 
 @kernel(void(uint64, int64, int64, uint64, uint64))
-def fill_places(address: int, first: int, end: int, codes: int, out: int) -> None:
+def fill_places(table_address: int, first: int, end: int, codes: int, out: int) -> None:
     """Find the leaf that a row reaches in each tree of groups `first` to `end` - 1.
 
     Writes 64 bytes for each group to the address `out`: the leaf's index in each tree.
     `codes` is the address of the row's codes.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     groups = groups_of(table)
     for g in range(first, end):
         tests = table.tests + groups.first_tests[g]
@@ -152,20 +153,20 @@ def add_leaf(
 
 
 @kernel(float64(uint64, uint64))
-def add_values(row: int, address: int) -> float:
+def add_values(row: int, table_address: int) -> float:
     """Return the raw score of the row at address `row`, with the bits of `margin`.
 
     The leaves of up to `SPAN` groups are found before their values are added.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     groups = groups_of(table)
     codes, found = reserve(1), reserve(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
-    read_codes(row, address, codes)
+    read_codes(row, table_address, codes)
     total = carray(pointer(table.bias), (1,), np.float64)[0]
     for start in range(0, table.groups, SPAN):
         end = min(start + SPAN, table.groups)
-        fill_places(address, start, end, codes, found)
+        fill_places(table_address, start, end, codes, found)
         for g in range(start, end):
             at = LANES * (g - start)
             for j in range(0, groups.sizes[g], ABREAST):
@@ -175,19 +176,19 @@ def add_values(row: int, address: int) -> float:
 
 
 @kernel(float64(ROW, uint64), ONE_ROW)
-def simd_margin(row: NDArray[np.float32], address: int) -> float:
+def simd_margin(row: NDArray[np.float32], table_address: int) -> float:
     """Return the only raw score of one row, with the bits of `one_row.margin`."""
-    return float(add_values(row.ctypes.data, address))
+    return float(add_values(row.ctypes.data, table_address))
 
 
 @kernel(int64(uint64, uint64, float64[::1]))
-def simd_early(row: int, address: int, out: Any) -> int:
-    """Add the leaf values of the row at address `row` to `out[0]`, up to a limit.
+def simd_early(row: int, table_address: int, out: Any) -> int:
+    """Add leaf values of the row at `row` to `out[0]` until the sum passes a limit.
 
     Returns 4 * (number of trees added) + answer, as `one_row.early` does. Groups of 64
     trees are evaluated one, one, two, four ... at a time: most rows stop in the first.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     groups = groups_of(table)
     lower = carray(pointer(table.lower), (LANES * table.groups,), np.float64)
     upper = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
@@ -196,11 +197,11 @@ def simd_early(row: int, address: int, out: Any) -> int:
     ceilings = carray(pointer(table.ceilings), (eights,), np.float64)
     codes, found = reserve(1), reserve(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
-    read_codes(row, address, codes)
+    read_codes(row, table_address, codes)
     total = 0.0
     start, end = 0, 1
     while start < table.groups:
-        fill_places(address, start, end, codes, found)
+        fill_places(table_address, start, end, codes, found)
         for g in range(start, end):
             at = LANES * (g - start)
             for j in range(0, groups.sizes[g], ABREAST):
@@ -221,33 +222,35 @@ def simd_early(row: int, address: int, out: Any) -> int:
 
 
 @kernel(int64(ROW, uint64), ONE_ROW)
-def simd_decide(row: NDArray[np.float32], address: int) -> int:
+def simd_decide(row: NDArray[np.float32], table_address: int) -> int:
     """Return the class of one row, 0, 1 or `UNDECIDED`, as `one_row.decide` does."""
-    return int(follow_limits(simd_early, TABLE, row.ctypes.data, address)[0] & 3)
+    return int(follow_limits(simd_early, TABLE, row.ctypes.data, table_address)[0] & 3)
 
 
 @kernel(types.Tuple((int64, float64))(ROW, uint64), ONE_ROW)
-def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
+def simd_early_one(row: NDArray[np.float32], table_address: int) -> tuple[int, float]:
     """Return (code, sum) of one row, as `one_row.early_one` does."""
-    code, total = follow_limits(simd_early, TABLE, row.ctypes.data, address)
+    code, total = follow_limits(simd_early, TABLE, row.ctypes.data, table_address)
     return int(code), float(total)
 
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
-def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
+def simd_early_by_margin(
+    row: NDArray[np.float32], table_address: int, totals: Any
+) -> int:
     """Add a row's leaf values to `totals` (R,) until the best class leads by enough.
 
     Returns the code that `one_row.early_by_margin` returns.
     """
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     groups = groups_of(table)
     margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
     codes, found = reserve(1), reserve(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
-    read_codes(row.ctypes.data, address, codes)
+    read_codes(row.ctypes.data, table_address, codes)
     start, end = 0, 1
     while start < table.groups:
-        fill_places(address, start, end, codes, found)
+        fill_places(table_address, start, end, codes, found)
         for t in range(LANES * start, min(LANES * end, table.trees)):
             place = places[t - LANES * start]
             leaf = leaf_of(groups, t // LANES, t % LANES, place)
@@ -259,24 +262,24 @@ def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) ->
 
 
 @kernel(MANY)
-def simd_margins(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_margins(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     """Write the raw score of each row of X to `totals` (N, 1)."""
     for i in range(X.shape[0]):
-        totals[i, 0] = add_values(X[i].ctypes.data, address)
+        totals[i, 0] = add_values(X[i].ctypes.data, table_address)
 
 
 @kernel(MANY)
-def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_scores(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     """Add to `totals` (N, R) the values of the rows' leaves, as `raw_scores` does."""
-    table = table_at(address, TABLE)
+    table = table_at(table_address, TABLE)
     groups = groups_of(table)
     bytes_, found = reserve(1), reserve(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
     for i in range(X.shape[0]):
-        read_codes(X[i].ctypes.data, address, bytes_)
+        read_codes(X[i].ctypes.data, table_address, bytes_)
         for start in range(0, table.groups, SPAN):
             end = min(start + SPAN, table.groups)
-            fill_places(address, start, end, bytes_, found)
+            fill_places(table_address, start, end, bytes_, found)
             for t in range(LANES * start, min(LANES * end, table.trees)):
                 place = places[t - LANES * start]
                 leaf = leaf_of(groups, t // LANES, t % LANES, place)
@@ -284,14 +287,16 @@ def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 
 @kernel(MANY)
-def simd_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_early_many(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     """Write each row's sum (N, 1) and code (N,) by `simd_early`."""
     for i in range(X.shape[0]):
-        codes[i] = simd_early(X[i].ctypes.data, address, totals[i])
+        codes[i] = simd_early(X[i].ctypes.data, table_address, totals[i])
 
 
 @kernel(MANY)
-def simd_early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_early_by_margin_many(
+    X: Any, table_address: int, totals: Any, codes: Any
+) -> None:
     """Write each row's sums (N, R) and code (N,) by `simd_early_by_margin`."""
     for i in range(X.shape[0]):
-        codes[i] = simd_early_by_margin(X[i], address, totals[i])
+        codes[i] = simd_early_by_margin(X[i], table_address, totals[i])
