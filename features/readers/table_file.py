@@ -117,12 +117,18 @@ def open_table(
 ) -> Table:
     """Open a Parquet or a JSON Lines file by its ending, and any other file as CSV.
 
-    A folder whose name ends in `.parquet` is opened as Parquet files. Columns without a
-    name, and row numbers that pandas wrote, are left out and logged. For `separator`,
-    `encoding` and `wanted`, see `open_csv`.
+    A folder is opened as the Parquet files in it. Columns without a name, and row
+    numbers that pandas wrote, are left out and logged. For `separator`, `encoding` and
+    `wanted`, see `open_csv`.
     """
     ending = path.suffix.lower()
-    if ending == PARQUET or head_of(path).startswith(MAGIC):
+    folder = path.is_dir()
+    if folder and not any(path.rglob(f"*{PARQUET}")):
+        raise BadInput(
+            f"{path} is a folder without {PARQUET} files; a table is one file, or a "
+            "folder of Parquet files"
+        )
+    if folder or ending == PARQUET or head_of(path).startswith(MAGIC):
         return _open_parquet(path, wanted)
     if ending in JSON_LINES:
         return _open_json_lines(path, encoding)

@@ -26,13 +26,17 @@ def test_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
         table.rows(["x", "y"])
 
 
-def test_parquet_may_be_a_file_or_a_folder_of_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["rows.PARQUET", "rows"])
+def test_parquet_may_be_a_file_or_a_folder_of_them(tmp_path: Path, name: str) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
     rows = [{"x": number, "s": "a"} for number in range(2500)]
-    folder = tmp_path / "rows.PARQUET"
+    folder = tmp_path / name
     folder.mkdir()
+    with pytest.raises(BadInput, match=r"is a folder without \.parquet files; a table"):
+        open_table(folder)
+    (folder / "_SUCCESS").touch()  # as Spark writes it
     for name, part in (("1.parquet", rows[:2000]), ("2.parquet", rows[2000:])):
         parquet.write_table(pyarrow.Table.from_pylist(part), folder / name)
     for path, found in ((folder / "1.parquet", rows[:2000]), (folder, rows)):
