@@ -21,28 +21,28 @@ class SignalSocket:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._signals = signals_of(names)
-        self._heard = set[int]()
+        self._numbers = set[int]()
 
     def __enter__(self) -> "SignalSocket":
-        self._told, self._wake = socket.socketpair()
-        self._wake.setblocking(False)
-        self._before = {n: signal.signal(n, self._hear) for n in self._signals}
-        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        self._receiver, self._sender = socket.socketpair()
+        self._sender.setblocking(False)
+        self._before = {n: signal.signal(n, self._record) for n in self._signals}
+        signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
         return self
 
     def __exit__(self, *_: object) -> None:
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        self._told.close()
-        self._wake.close()
+        self._receiver.close()
+        self._sender.close()
 
     def wait(self, seconds: float) -> set[int]:
         """Return the signals since the last call; if none, wait up to `seconds`."""
-        if select.select([self._told], [], [], seconds)[0]:
-            self._told.recv(4096)
-        heard, self._heard = self._heard, set()
-        return heard
+        if select.select([self._receiver], [], [], seconds)[0]:
+            self._receiver.recv(4096)
+        numbers, self._numbers = self._numbers, set()
+        return numbers
 
     def run_interruptible(
         self, names: Iterable[str], work: Callable[[], object]
@@ -54,7 +54,7 @@ class SignalSocket:
         stops, working = signals_of(names), [True]
 
         def interrupt(number: int, frame: object) -> None:
-            self._hear(number, frame)
+            self._record(number, frame)
             if working:
                 working.clear()
                 raise _Interrupted
@@ -67,15 +67,15 @@ class SignalSocket:
             finally:
                 working.clear()
         for number in stops:
-            signal.signal(number, self._hear)
+            signal.signal(number, self._record)
 
     def leave_to_parent(self) -> None:
         """Stop collecting signals. A forked child process calls this."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
-    def _hear(self, number: int, _: object) -> None:
-        self._heard.add(number)
+    def _record(self, number: int, _: object) -> None:
+        self._numbers.add(number)
 
 
 class _Interrupted(BaseException):

@@ -35,7 +35,7 @@ from .signal_socket import STOPS, SignalSocket, signals_of, survive_strays
 RESTART_S = 1.0
 # Longest time in seconds for a trial to load all files and run everything.
 TRIAL_S = 120.0
-_TOLD = (*STOPS, "SIGHUP", "SIGCHLD")
+_HANDLED = (*STOPS, "SIGHUP", "SIGCHLD")
 # The signal that tells workers that a trial failed.
 _TRIAL_FAILED = "SIGUSR1"
 
@@ -86,7 +86,7 @@ class Workers:
         self._numbers: dict[int, int] = {}  # numbers of workers, by process id
         self._forked_s = [-RESTART_S] * count
         self._stopping_s: float | None = None
-        self._signals = SignalSocket(_TOLD)
+        self._signals = SignalSocket(_HANDLED)
         self._reload_due = False
         # process id of the trial, and the time when it began
         self._trial: tuple[int, float] | None = None
@@ -126,14 +126,14 @@ class Workers:
             self._signal_workers(signal.SIGKILL)
         return not self._numbers and self._trial is None
 
-    def _handle_signals(self, told: set[int]) -> None:
-        if told & signals_of(STOPS):
+    def _handle_signals(self, numbers: set[int]) -> None:
+        if numbers & signals_of(STOPS):
             self._stopping_s = self._stopping_s or time.monotonic()
             self._signal_workers(signal.SIGTERM)
             # a suspended worker must wake up to stop
             self._signal_workers(signal.SIGCONT)
             self._end_trial()
-        elif signal.SIGHUP in told:
+        elif signal.SIGHUP in numbers:
             self._reload_due = True
 
     def _signal_workers(self, number: int) -> None:
@@ -294,7 +294,7 @@ def _restore_default_handlers() -> None:
 
 def _blocked() -> set[signal.Signals]:
     """Return the signals that a forked process gets only after `_unblock_signals`."""
-    return signals_of((*_TOLD, _TRIAL_FAILED))
+    return signals_of((*_HANDLED, _TRIAL_FAILED))
 
 
 def _unblock_signals() -> None:

@@ -43,7 +43,7 @@ class ModelState(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
+class _Model:
     """A model's name and file, and the index that answers now (None if not loaded).
 
     `next` is a reload that has not begun; further callers of `reload` wait for it, too.
@@ -81,14 +81,14 @@ class Repository:
         self.no_model = Metrics()  # counts of requests that reached no model
         self.held_bytes = HeldBytes(self.settings.intake_limit)
         self._features = tuple(features)
-        self._places = {
-            name: _Place(name, path, Metrics())
+        self._models = {
+            name: _Model(name, path, Metrics())
             for name, path in name_paths(paths).items()
         }
-        self._first = next(iter(self._places.values()))
+        self._first = next(iter(self._models.values()))
         self._one_at_a_time = asyncio.Lock()
-        for place in self._places.values():
-            place.served = self._open(place)
+        for model in self._models.values():
+            model.served = self._open(model)
 
     @property
     def ready(self) -> bool:
@@ -103,7 +103,7 @@ class Repository:
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all models, loaded or not. The default model is first."""
-        return tuple(self._places)
+        return tuple(self._models)
 
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
         """Return the served index of a model; of the default model if `name` is None.
@@ -111,38 +111,38 @@ class Repository:
         `version` is None or the index's checksum. Raises UnknownModel if the name or
         the version is unknown, and NotReady if the model is not loaded.
         """
-        place = self._first if name is None else self._place(name)
-        served = place.served
+        model = self._first if name is None else self._model(name)
+        served = model.served
         if served is None:
-            raise NotReady(f"model {place.name!r} is not loaded")
+            raise NotReady(f"model {model.name!r} is not loaded")
         if version is not None and version != served.version:
             raise UnknownModel(
-                f"model {place.name!r} has no version {version[:80]!r}; served is "
+                f"model {model.name!r} has no version {version[:80]!r}; served is "
                 f"{served.version!r}"
             )
         return served
 
     def state(self, name: str) -> ModelState:
         """Return the state of a model; raise UnknownModel if none has this name."""
-        place = self._place(name)
-        if place.served is not None and place.served.ready:
+        model = self._model(name)
+        if model.served is not None and model.served.ready:
             return ModelState("READY", "")
-        if place.loading or (place.served is not None and not place.reason):
+        if model.loading or (model.served is not None and not model.reason):
             return ModelState("LOADING", "it is being warmed up")
-        return ModelState("UNAVAILABLE", place.reason or "it is not loaded")
+        return ModelState("UNAVAILABLE", model.reason or "it is not loaded")
 
     def facts(self) -> ModelsFacts:
         """Return the body of `GET /v1/models`: each model's state and version."""
         facts = []
-        for name, place in self._places.items():
-            version = place.served.version if place.served else None
+        for name, model in self._models.items():
+            version = model.served.version if model.served else None
             facts.append(ModelFacts(name, version, *self.state(name)))
         budgets_s = self.settings.budget_s, self.settings.max_budget_s
         return ModelsFacts(facts, *(1e3 * budget_s for budget_s in budgets_s))
 
     def metrics(self, name: str) -> Metrics:
         """Return the metrics of a model; raise UnknownModel if none has this name."""
-        return self._place(name).metrics
+        return self._model(name).metrics
 
     async def start(self) -> None:
         """Start the computing thread, then warm up all indexes one by one.
@@ -151,13 +151,13 @@ class Repository:
         """
         self.queue.start()
         errors: list[Exception] = []
-        for place in self._places.values():
-            if place.served is None:
+        for model in self._models.values():
+            if model.served is None:
                 continue
             try:
-                await place.served.start()
+                await model.served.start()
             except Exception as error:
-                place.reason = "its warm-up failed; the log says why"
+                model.reason = "its warm-up failed; the log says why"
                 errors.append(error)
         # Indexes, models and modules live as long as the process. Garbage collections
         # do not visit frozen objects, so they stay short.
@@ -175,8 +175,8 @@ class Repository:
 
     def count_failed(self) -> None:
         """Count, for every loaded model, a reload that failed in another process."""
-        for place in self._loaded():
-            place.metrics.reloads["failed"] += 1
+        for model in self._loaded():
+            model.metrics.reloads["failed"] += 1
 
     def run_once(self) -> None:
         """Warm up all indexes before `start`, in a process that will fork workers."""
@@ -185,20 +185,20 @@ class Repository:
 
     def reopen(self) -> None:
         """Load all files again, before `start`; keep the old index if a file fails."""
-        for place in self._loaded():
+        for model in self._loaded():
             # if a file cannot be opened, a worker that starts reports why
             with contextlib.suppress(Exception):
-                place.served = self._open(place)
+                model.served = self._open(model)
 
     async def load(self, name: str) -> None:
         """Load a model from its file; raise ReloadFailed if the file is unusable."""
-        await self._replace(self._place(name))
+        await self._replace(self._model(name))
 
     async def unload(self, name: str) -> None:
         """Unload a model; raise UnknownModel if no model has this name."""
-        place = self._place(name)
+        model = self._model(name)
         async with self._one_at_a_time:
-            place.served, place.reason = None, "it was unloaded"
+            model.served, model.reason = None, "it was unloaded"
         log.info("model %s: unloaded", name, extra={"event": "unload", "model": name})
 
     async def reload(self, name: str | None = None) -> dict[str, str]:
@@ -208,89 +208,89 @@ class Repository:
         served, the old index stays and ReloadFailed is raised. An unchanged file is not
         loaded.
         """
-        wanted = [self._place(name)] if name is not None else self._loaded()
+        wanted = [self._model(name)] if name is not None else self._loaded()
         failures: list[ReloadFailed] = []
-        for place in wanted:
+        for model in wanted:
             try:
-                await self._replace(place)
+                await self._replace(model)
             except ReloadFailed as error:
                 failures.append(error)
         if failures:
             raise ReloadFailed("; ".join(map(str, failures)))
-        return {place.name: place.served.version for place in wanted if place.served}
+        return {model.name: model.served.version for model in wanted if model.served}
 
-    def _place(self, name: str) -> _Place:
-        place = self._places.get(name)
-        if place is None:
-            known = ", ".join(map(repr, self._places))
+    def _model(self, name: str) -> _Model:
+        model = self._models.get(name)
+        if model is None:
+            known = ", ".join(map(repr, self._models))
             raise UnknownModel(f"no model is called {name[:80]!r}; served: {known}")
-        return place
+        return model
 
-    def _loaded(self) -> list[_Place]:
-        return [place for place in self._places.values() if place.served is not None]
+    def _loaded(self) -> list[_Model]:
+        return [model for model in self._models.values() if model.served is not None]
 
     def _served(self) -> list[ServedModel]:
-        return [place.served for place in self._places.values() if place.served]
+        return [model.served for model in self._models.values() if model.served]
 
-    async def _replace(self, place: _Place) -> None:
+    async def _replace(self, model: _Model) -> None:
         """Reload one model; callers share a requested reload that has not begun."""
-        if place.next is None:
-            place.next = asyncio.create_task(self._replace_in_turn(place))
-        await asyncio.shield(place.next)
+        if model.next is None:
+            model.next = asyncio.create_task(self._replace_in_turn(model))
+        await asyncio.shield(model.next)
 
-    async def _replace_in_turn(self, place: _Place) -> None:
+    async def _replace_in_turn(self, model: _Model) -> None:
         """Reload one model, after the end of any other reload."""
         async with self._one_at_a_time:
-            place.next, place.loading = None, True
+            model.next, model.loading = None, True
             try:
-                await self._load(place)
+                await self._load(model)
             except Exception as error:  # a damaged file may raise any error
-                raise self._failed(place, error) from error
+                raise self._failed(model, error) from error
             finally:
-                place.loading = False
-            place.metrics.reloads["ok"] += 1
+                model.loading = False
+            model.metrics.reloads["ok"] += 1
 
-    def _failed(self, place: _Place, error: Exception) -> ReloadFailed:
+    def _failed(self, model: _Model, error: Exception) -> ReloadFailed:
         """Count and log a failed reload; return the error to raise."""
-        place.metrics.reloads["failed"] += 1
+        model.metrics.reloads["failed"] += 1
         expected = isinstance(error, (PolydomError, OSError, MemoryError))
         log.error(
             "model %s: not loaded: %s",
-            place.name,
+            model.name,
             printable(str(error)) or type(error).__name__,
             exc_info=None if expected else error,
-            extra={"event": "reload_failed", "model": place.name},
+            extra={"event": "reload_failed", "model": model.name},
         )
         code = error.code if isinstance(error, PolydomError) else "internal"
         failure = f"its file cannot be served ({code}); the log says why"
-        if place.served is None:
-            place.reason = failure
-        return ReloadFailed(f"model {place.name!r}: {failure}")
+        if model.served is None:
+            model.reason = failure
+        return ReloadFailed(f"model {model.name!r}: {failure}")
 
-    async def _load(self, place: _Place) -> None:
-        opened = run_in_thread(functools.partial(self._open, place))
+    async def _load(self, model: _Model) -> None:
+        opened = run_in_thread(functools.partial(self._open, model))
         try:
             new = await asyncio.wait_for(opened, LOAD_S)
         except TimeoutError as error:
             raise BadIndexFile(
-                f"{place.path}: not opened within {LOAD_S:g} s"
+                f"{model.path}: not opened within {LOAD_S:g} s"
             ) from error
-        old = place.served
+        old = model.served
         if old is not None and old.ready and old.version == new.version:
             return
         await new.start(old)
         # Requests in progress refer to the old index, so it lives until they are
         # answered.
-        place.served, place.reason = new, ""
-        facts = {"event": "reload", "model": place.name, "version": new.version}
-        log.info("model %s: version %s answers", place.name, new.version, extra=facts)
+        model.served, model.reason = new, ""
+        facts = {"event": "reload", "model": model.name, "version": new.version}
+        log.info("model %s: version %s answers", model.name, new.version, extra=facts)
 
-    def _open(self, place: _Place) -> ServedModel:
-        planner = load_planner(place.path, self._features, self.settings)
+    def _open(self, model: _Model) -> ServedModel:
+        planner = load_planner(model.path, self._features, self.settings)
         try:
             return ServedModel(
-                Translator(planner, self.settings), self.queue, place.metrics
+                Translator(planner, self.settings), self.queue, model.metrics
             )
         # BadItem: a stored sample is not a valid item
         except (BadIndexFile, BadItem) as error:
-            raise BadIndexFile(f"{place.path}: {error}") from error
+            raise BadIndexFile(f"{model.path}: {error}") from error

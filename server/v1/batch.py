@@ -96,7 +96,7 @@ class Batch:
         self._stops = terms.on_bad_item == "stop"
         self._stopped = False
         self._number = 0
-        self._told: Counter[AnswerKind] = Counter()
+        self._counts: Counter[AnswerKind] = Counter()
         self._budget = BatchBudget(
             translator.planner,
             amount,
@@ -144,9 +144,9 @@ class Batch:
             turn = partial(_turn, work, now_s=self._served.now)
             with self._slot():
                 encoded, done = await self._served.queue.compute(turn, due_s)
-            # the computing thread does not change `_told` between two turns
-            self._served.metrics.answers.update(self._told)
-            self._told.clear()
+            # the computing thread does not change `_counts` between two turns
+            self._served.metrics.answers.update(self._counts)
+            self._counts.clear()
             kept = 0 if self._top_k is None else self._top_k.kept_bytes
             self._reader.keep(kept + self._reply.kept_bytes)
             await self._reply.entries(encoded)
@@ -203,7 +203,7 @@ class Batch:
         answer = self._served.translator.answer(request, result.outcome)
         answer.budget_met = self._budget.spent <= self._budget.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
-        self._told[key] += 1
+        self._counts[key] += 1
         return self._reply.encode(entry_of(result.number, answer))
 
 
