@@ -28,7 +28,7 @@ Quality = Annotated[float, msgspec.Meta(ge=-LARGEST, le=1)]  # R2 has no least v
 
 
 class BuiltSchedule(msgspec.Struct):
-    """Shares of base models that a model evaluates before it stops, and its times."""
+    """Shares of base models that a model evaluates, on average and at most in 99 %."""
 
     base_models: Counted
     mean: Share
@@ -59,7 +59,7 @@ class BuiltExits(msgspec.Struct):
 
 
 class BuiltTimes(msgspec.Struct):
-    """Measured times, and the sizes: one list, or two if a size is two numbers."""
+    """Measured seconds by item size; `sizes` has a list for each number of a size."""
 
     sizes: list[list[Above0]]
     seconds: list[Amount]
@@ -122,7 +122,7 @@ class BuiltViolations(msgspec.Struct):
 
 
 class BuiltSearch(msgspec.Struct):
-    """The search among feature sets; `alpha` is infinite if nothing is proven."""
+    """Results of the search among feature sets; `alpha` is infinite without a proof."""
 
     method: str
     sets: Count
@@ -165,7 +165,7 @@ class BuiltGaps(msgspec.Struct):
 
 
 class BuiltPace(msgspec.Struct):
-    """Seconds of the work on each sample; `MachineTimes.read` checks them further."""
+    """Median seconds of each kind of work on each sample; see `MachineTimes`."""
 
     overhead: list[float]
     step: list[list[float]]

@@ -56,7 +56,7 @@ class ColumnNeeds:
         return cls(package.features, gaps_of(package.meta))
 
     def _of(self, feature: StoredFeature, gaps: BuiltGaps | None) -> Needs:
-        """Return a feature's needs; without `gaps`, a feature needs any one column."""
+        """Return a feature's needs; without `gaps`, one of its columns is enough."""
         own = feature.reads or []
         columns = sum(self.bits[name] for name in own)
         if gaps is None:
@@ -88,7 +88,7 @@ class ColumnNeeds:
     def withheld_of_rows(
         self, missing: Mapping[str, NDArray[np.bool_]], count: int
     ) -> NDArray[np.int64]:
-        """Return masks (count,): for each row, the features that cannot be computed.
+        """Return a mask for each of `count` rows: the features that cannot be computed.
 
         `missing` has, by column, a mask (count,) of the empty cells. Columns that
         `missing` does not name are empty in every row.

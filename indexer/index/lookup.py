@@ -59,7 +59,7 @@ class Lookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def skyline(self, size: OneSize) -> Ints:
-        """Find the rows on the skyline of a size, by ascending cost and quality."""
+        """Return the rows of the candidates on a size's skyline, by ascending cost."""
 
     @abstractmethod
     def facts(self) -> dict[str, int]:
@@ -71,7 +71,7 @@ class Lookup(ABC, Generic[OneSize]):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Make a look-up from arrays by name, without copies; refuse unfit arrays."""
+        """Make a look-up from named arrays; raise BadIndexFile if they do not fit."""
         own = {}
         for one in fields(cls):
             name, (dtype, dimensions) = _file_name(one), one.metadata["form"]
@@ -94,7 +94,7 @@ class Lookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def _needs(self) -> dict[str, Callable[[], Any]]:
-        """Return checks of the arrays in order, by the fault that they report."""
+        """Return functions that check the arrays, by the fault that each reports."""
 
     @abstractmethod
     def check_source(
@@ -103,7 +103,7 @@ class Lookup(ABC, Generic[OneSize]):
         """Raise an error if the look-up was built for other candidates or sizes."""
 
     def _check_ranked(self, coefficients: Floats, qualities: Floats) -> None:
-        """Raise BadIndexFile unless `rows` are candidates in ascending quality."""
+        """Raise BadIndexFile unless rows and costs match the candidates, by quality."""
         rows = self.rows
         if (
             rows.max() >= len(qualities)

@@ -94,12 +94,12 @@ def time_features(
     now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
-    """Time the overhead, the steps and the features of some items, in rounds.
+    """Time the overhead, the steps and the features of S items, in R rounds.
 
     The generator yields about once a millisecond, so that a server can answer requests
     meanwhile. After `limit_s` no round starts, except for the first two. The generator
-    returns seconds (R, S, 1 + s + m) of the overhead, the steps and the features; NaN
-    if a feature's seconds are declared. All code must have run once before.
+    returns seconds (R, S, 1 + s + m) of the overhead, the s steps and the m features;
+    NaN if a feature's seconds are declared. All code must have run once before.
     """
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
@@ -129,7 +129,7 @@ def time_models(
     now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
-    """Time models on the rows of the samples, in rounds, as `time_features` does.
+    """Time M models on the rows of S samples, in R rounds, as `time_features` does.
 
     The generator returns seconds (R, S, M).
     """
@@ -148,7 +148,7 @@ def _time_rounds(
     now: Callable[[], float],
     limit_s: float,
 ) -> Generator[None, None, Floats]:
-    """Time all calls in rounds, and return seconds (R, *shape)."""
+    """Time all calls in R rounds, and return seconds (R, *shape)."""
     rounds: list[Floats] = []
     stopwatch = Stopwatch(now, now, TRIES)
     began_s = piece_s = now()
@@ -175,13 +175,13 @@ def finish(work: Generator[None, None, T]) -> T:
 
 
 def compared_models(rows: int) -> list[int]:
-    """Return the candidates whose models are timed: at most `MODELS`, evenly spread."""
+    """Choose the candidates whose models are timed: up to `MODELS` of `rows`."""
     spread = np.linspace(0, rows - 1, min(rows, MODELS))
     return [round(row) for row in spread.tolist()]
 
 
 def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
-    """Return the medians of all rounds of `time_features` and `time_models`."""
+    """Return the medians over the rounds of `time_features` and `time_models`."""
     middle = np.median(parts, axis=0)
     return MachineTimes(
         middle[:, 0],
@@ -204,9 +204,10 @@ class MachineFactors(NamedTuple):
 def compare(build: MachineTimes, parts: Floats, models: Floats) -> MachineFactors:
     """Return the factors by which this machine is slower than the build's machine.
 
-    Each factor is the `upper_median` of the ratios of all rounds and samples, limited
-    to `FASTEST` and `SLOWEST`. High quantiles are assumed to differ by the same factor
-    as medians, and large items by the same factor as small ones.
+    `parts` and `models` are times of this machine, from `time_features` and
+    `time_models`. Each factor is the `upper_median` of the ratios of all rounds and
+    samples, between `FASTEST` and `SLOWEST`. High quantiles are assumed to differ by
+    the same factor as medians, and large items by the same factor as small ones.
     """
     steps = build.step_s.shape[1]
     steps_s, features_s = parts[:, :, 1 : 1 + steps], parts[:, :, 1 + steps :]
@@ -238,7 +239,6 @@ def rescale_costs(
 
 
 def _scaled(coefficients: Floats, factors: Floats, declared: Floats) -> Floats:
-    """Multiply rows by factors, except for the declared part of constant terms."""
     fixed = np.zeros_like(coefficients)
     fixed[:, 0] = np.minimum(declared, coefficients[:, 0])
     scaled: Floats = fixed + factors[:, np.newaxis] * (coefficients - fixed)

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 class NodeCosts(NamedTuple):
-    """Times of features and steps for an item of one size."""
+    """Median and high times of features and steps, for an item of one size."""
 
     feature_s: Floats  # (2, m) float64: Typical and high seconds of each feature
     step_s: Floats  # (2, s) float64: Typical and high seconds of each step
@@ -35,7 +35,7 @@ class NodeCosts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnytimeRule:
-    """The rule that chooses the next feature, for one index; immutable."""
+    """Chooses the next feature to compute for a request to one index; immutable."""
 
     costs: CostTable  # High cost curves of features and steps
     # `typical_features` (m,) and `typical_steps` (s,): Median time as a share of the
@@ -55,7 +55,7 @@ class AnytimeRule:
 
     @classmethod
     def of(cls, package: Package, qualities: Floats, quantile: float) -> Self:
-        """Prepare the rule for a package.
+        """Prepare the rule for a package, whose candidates have `qualities` (C,).
 
         `quantile` is the quantile of times that the package's cost curves follow.
         """
@@ -112,10 +112,10 @@ class AnytimeRule:
         """Return the row whose features to compute next; -1 if it is better to stop.
 
         `done` and `withheld` are masks of computed features, and of features that
-        cannot be computed. `left` is the time left in seconds. If `careful`, every
-        feature must have its high time left when it starts, and the gain must outweigh
-        the risk of being late. Pass False if a request can be answered while a feature
-        is computed.
+        cannot be computed. `left` is the time left in seconds. If `careful`, each
+        feature starts only with its high time left, and the gain must outweigh the risk
+        of being late. Pass False if a request can be answered while a feature is
+        computed.
         """
         quality = float(self.qualities[self.answer(done)])
         return int(
@@ -142,7 +142,7 @@ class AnytimeRule:
         return next(feature for feature in order if not done >> feature & 1)
 
     def high_s(self, at: NodeCosts, done: int, feature: int) -> float:
-        """Return the high seconds of a feature and of its steps not computed yet.
+        """Return the seconds, at a high quantile, of a feature and its missing steps.
 
         The features in the mask `done`, and their steps, are computed already.
         """
@@ -158,5 +158,5 @@ class AnytimeRule:
         return seconds
 
     def overhead_s(self, size: Size) -> float:
-        """Return the high seconds that every plan costs in addition to its features."""
+        """Return the seconds, at a high quantile, of a plan without its features."""
         return cost_at(self.costs.overhead.tolist(), size)

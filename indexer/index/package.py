@@ -92,7 +92,7 @@ class Package:
 
     @property
     def coverage(self) -> float | None:
-        """Share of labels within their answers' intervals; None for classes."""
+        """Expected share of labels in their answers' intervals; None for classes."""
         return float(self.meta["coverage"]) if self.numeric else None
 
     @property

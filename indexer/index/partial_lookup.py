@@ -70,7 +70,7 @@ class PartialLookup:
         return self._own(size).best(budget)
 
     def skyline(self, size: Size) -> NDArray[np.int64]:
-        """Find the rows on the skyline of a size, by ascending cost and quality."""
+        """Return the rows of the candidates on a size's skyline, by ascending cost."""
         return np.array(self._own(size).rows, np.int64)
 
     def wanting(self, size: Size, budget: float) -> tuple[int, int]:

@@ -59,7 +59,7 @@ class SizeLookup(Lookup[float]):
     def build(
         cls, coefficients: Floats, qualities: Floats, sizes: tuple[float, float]
     ) -> Self:
-        """Make the look-up of candidates for all sizes in a range; see `skylines`."""
+        """Make the look-up of candidates for sizes from `sizes[0]` to `sizes[1]`."""
         found = skylines(coefficients, qualities, sizes)
         # qualities are distinct on one skyline, but not between skylines
         rows = np.unique(found.rows)
@@ -107,7 +107,7 @@ class SizeLookup(Lookup[float]):
         return -1 if rank < 0 else int(self.rows[rank])
 
     def skyline(self, size: float) -> Ints:
-        """Find the rows on the skyline of a size, by ascending cost and quality."""
+        """Return the rows of the candidates on a size's skyline, by ascending cost."""
         position = int(np.searchsorted(self.breakpoints, size, side="right"))
         ranks: Ints = skyline_ranks(self.blocks, self.offsets, self.spans, position)
         return self.rows[ranks]

@@ -103,7 +103,7 @@ class SizePairLookup(Lookup[Pair]):
         return -1 if rank < 0 else int(self.rows[rank])
 
     def skyline(self, size: Pair) -> NDArray[np.int64]:
-        """Find the rows on the skyline of a size, by ascending cost and quality."""
+        """Return the rows of the candidates on a size's skyline, by ascending cost."""
         a, b = size
         start, end = self.cells[cell_of(self.thresholds, self.nodes, a, b)]
         entries = self.entries[start:end]

@@ -99,7 +99,7 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.name.removeprefix(name_on(self.text.column, ""))
 
     def on_column(self, feature: Feature) -> Feature:
-        """Return a feature of texts applied to the stored column; unchanged if none."""
+        """Return `feature` on the stored text column; unchanged if there is none."""
         return feature if self.text is UNSET else self.text.put(feature)
 
 
@@ -155,7 +155,6 @@ def _resolve(
 
 
 def _refuse_other_text(stored: StoredFeature, text: StoredText) -> None:
-    """Raise BadFeature if a feature cannot be a feature of texts on a column."""
     if stored.columns is not None or stored.function == stored.name:
         raise BadFeature(
             f"feature {stored.name!r} is no feature of texts on column "

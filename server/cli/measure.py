@@ -101,7 +101,6 @@ def _measure_project(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Measure the times that a build still needs; print the index if it is complete."""
     from polydom.indexer.building.costs.measure_project import measure_project
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.progress_bars import ProgressBars

@@ -63,7 +63,6 @@ def prints_to_stderr() -> Iterator[None]:
 
 
 def _flush() -> None:
-    """Flush the output buffers of Python and of the C library."""
     for stream in (sys.stdout, sys.__stdout__):
         if stream is not None:
             stream.flush()
@@ -72,7 +71,7 @@ def _flush() -> None:
 
 
 class CompilingNotice:
-    """A callback that prints a message when kernels are compiled, from time to time."""
+    """Prints a message when the first kernel compiles, then every few seconds."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

@@ -108,7 +108,7 @@ def score_parts(
 
 
 def _read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> float:
-    """Return the total budget of the options: seconds of processors, or in `unit`."""
+    """Return the options' total budget: processor seconds, or an amount in `unit`."""
     if unit != "s":
         if total_cpu is not None or total_budget is None:
             raise BadInput(f"this index counts costs in {unit}: give --total-budget")

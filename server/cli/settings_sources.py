@@ -62,7 +62,6 @@ def _takes_several(option: Any) -> bool:
 
 
 def _in_file(path: Path, names: Collection[str]) -> Iterator[Setting]:
-    """Yield the settings of a TOML file with lines such as `budget_ms = 20`."""
     try:
         values = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:

@@ -206,7 +206,6 @@ def _take(arrays: Mapping[str, Array], name: str, dtype: str, axes: int) -> Arra
 def _take_if_there(
     arrays: Mapping[str, Array], name: str, empty: tuple[int, ...]
 ) -> Array:
-    """Return an array of float64; if it is missing, an array of the shape `empty`."""
     return _take(arrays, name, "<f8", len(empty)) if name in arrays else np.empty(empty)
 
 

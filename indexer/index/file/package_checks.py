@@ -147,7 +147,7 @@ def _check_meta(package: Package) -> None:
 
 
 def _check_promise(promise: Promise | None, exits: BuiltExits) -> None:
-    """Check that a schedule promises at least as much as `meta` does for all exits."""
+    """Check that a schedule promises at least as much as the index does in `exits`."""
     if promise is None:
         if exits.confidence is not None:
             raise BadIndexFile("damaged: a schedule lacks the promise that is told of")

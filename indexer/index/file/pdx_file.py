@@ -132,7 +132,7 @@ def read_file(
 
 
 def refuse_index(path: Path) -> None:
-    """Raise if an index cannot be written to a path, or would replace another file."""
+    """Raise an error if an index cannot be written to `path`, or would spoil a file."""
     refuse_output(path, "an index", is_index, example="my.pdx")
 
 
@@ -336,7 +336,6 @@ def _view_sections(
 
 
 def _is_usable(section: _Section) -> bool:
-    """Return True if NumPy can make an array of this type and shape."""
     if section.dtype not in DTYPES or any(n < 0 for n in section.shape):
         return False
     spanned = math.prod(n or 1 for n in section.shape)

@@ -27,8 +27,8 @@ LIKELY = 0.5  # work starts only for an answer with at least this chance
 def best_within(masks: Ints, qualities: Floats, done: int) -> int:
     """Return the row of the best candidate that needs only computed features.
 
-    `done` is the mask of computed features. Of equally good rows, the first is
-    returned.
+    `masks` (C,) are feature sets, `done` is the mask of computed features. Of equally
+    good rows, the first is returned.
     """
     best = -1
     for row in range(masks.shape[0]):
@@ -64,9 +64,10 @@ def chance_of(
 def times_of(
     feature: int, steps: int, feature_s: Floats, step_s: Floats
 ) -> tuple[float, float]:
-    """Return the typical seconds of a feature with its `steps`, a mask, and the excess.
+    """Return the typical seconds of a feature and some steps, and their excess.
 
-    The excess is the sum of squared differences between high and typical seconds.
+    `steps` is a mask. The excess is the sum of squared differences between high and
+    typical seconds.
     """
     typical_s = feature_s[0, feature]
     excess = (feature_s[1, feature] - typical_s) ** 2
@@ -101,8 +102,8 @@ def promise_of(
 
     The risk is the quality that is lost if the first feature takes too long. `gains`
     has the quality after each feature of the order. `done` and `paid` are masks of the
-    features and the steps that are computed already; `quality` is the best quality so
-    far.
+    features and steps computed already, `quality` is the best quality so far, and
+    `time_s` the time left. Other arguments: see `most_promising`.
     """
     steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
     secured = expected = quality
@@ -162,8 +163,9 @@ def most_promising(
 
     Rows that need a `withheld` feature are skipped. `masks` (C,) are the features of
     each row, `needs` (m,) the steps of each feature, as masks. `feature_s` (2, m) and
-    `step_s` (2, s) are typical and high seconds; the high seconds lie `quantiles`
-    standard deviations above. `left` is the time left in seconds.
+    `step_s` (2, s) are typical and high seconds; high seconds lie `quantiles` standard
+    deviations above. `left` is the time left in seconds; `careful` as in
+    `AnytimeRule.target`.
     """
     paid = 0
     for feature in range(needs.shape[0]):

@@ -48,10 +48,10 @@ def best_in_cell(
 ) -> int:
     """Return the rank of the best candidate that fits the budget; -1 if none fits.
 
-    The entries of a cell are candidates, the best first. The entries called steps get
-    cheaper along the cell, so bisection finds the last step that does not fit. No entry
-    before it fits. The first entry after it that fits is the answer or, among entries
-    of equal quality, the cheapest.
+    The arrays are those of `SizePairLookup`. The entries of a cell are candidates, the
+    best first. Entries called steps get cheaper along the cell, so bisection finds the
+    last step that does not fit; no entry before it fits. The first entry after it that
+    fits is the answer or, among entries of equal quality, the cheapest.
     """
     cell = cell_of(thresholds, nodes, a, b)
     low, end = int(cells[cell, 0]), int(cells[cell, 1])

@@ -44,7 +44,7 @@ def show_budgets(
     lines = [at.skyline for at in skylines]
     rows = budget_rows(lines)
     alone = len(lines) == 1
-    letters = {} if alone else _lettered(lines, [bought for _, bought in rows])
+    letters = {} if alone else _letters_of(lines, [bought for _, bought in rows])
     cost = "time" if unit in ("us", "s") else "cost"
     heads = ["budget", *names]
     if alone:
@@ -59,7 +59,7 @@ def show_budgets(
             (
                 "less" if budget is None else show_cost(budget, unit),
                 *(
-                    _alone(chosen[0], unit, columns, nothing)
+                    _cells_of_one_size(chosen[0], unit, columns, nothing)
                     if alone
                     else [_cell(one, unit, letters) for one in chosen]
                 ),
@@ -112,7 +112,7 @@ def budget_rows(
 
 
 def _rungs(low: float, high: float, ladder: Sequence[float]) -> Iterator[float]:
-    """Yield `ladder` times each power of ten, from below `low` to `high` or more."""
+    """Yield round numbers: `ladder` times powers of ten, from below `low` to `high`."""
     for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
         for step in ladder:
             rung = float(f"{step}e{power}")
@@ -135,7 +135,7 @@ def _bought(line: Skyline, budget: float) -> int | None:
     return free[0] if free else None
 
 
-def _lettered(
+def _letters_of(
     lines: Sequence[Skyline], rows: Sequence[Bought]
 ) -> dict[tuple[str, ...], str]:
     """Return a letter for each feature set that a budget in `rows` buys."""
@@ -150,7 +150,7 @@ def _lettered(
     return ({(): "-"} if () in found else {}) | letters
 
 
-def _alone(
+def _cells_of_one_size(
     one: SkylineSet | None, unit: str, columns: Iterable[str], nothing: str
 ) -> list[str]:
     """Return a row's cells for one item size; `nothing` stands for no feature."""

@@ -86,7 +86,7 @@ def show_text(
 
 
 def show_costs(facts: Facts, as_json: bool, verbose: bool) -> None:
-    """Print each feature's cost by item size; if `as_json`, print all facts."""
+    """Print each feature's cost by item size; if `verbose`, with the fitted curves."""
     from rich.console import Console
 
     if as_json:
@@ -187,7 +187,7 @@ def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, str]:
-    """Return the best set's quality with its standard error, and a remark on errors."""
+    """Return words for the best set's quality and its error, and a further remark."""
     quality, accuracy = show_accuracy(best.quality), best.accuracy
     if accuracy is None:
         if built.numbers is None:
@@ -302,7 +302,7 @@ def _busy_words(measured: BuiltLoad) -> str:
 
 
 def detail_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Yield details of the build: the search, races, machines and early exits."""
+    """Yield lines about the build: the search, races, machines and early exits."""
     parts = f"{facts.breakpoints} breakpoints"
     if facts.cells is not UNSET:
         parts = f"{facts.cells} cells"

@@ -93,6 +93,6 @@ def _is_own(path: Path) -> bool:
 
 
 def _most_examples_first(entry: tuple[str, Any]) -> tuple[float, float]:
-    """Return a sort key: most examples first, then the best last score first."""
+    """Return a key to sort learners by: most examples, then the best last score."""
     _, curve = entry
     return -curve[-1][0], -curve[-1][1]

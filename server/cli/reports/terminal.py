@@ -44,7 +44,7 @@ def print_table(
 
 
 def _plain(text: str) -> "Text":
-    """Return text in which markup and terminal control sequences have no effect."""
+    """Return text in which markup and control characters have no effect."""
     from rich.text import Text
 
     return Text("\n".join(map(printable, text.split("\n"))))
