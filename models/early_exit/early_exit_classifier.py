@@ -26,7 +26,10 @@ TINY = np.nextafter(0.0, 1.0)  # least sum for which the second class is chosen
 
 
 def _gives_probabilities(classifier: Any) -> bool:
-    """Return True if a classifier's estimator gives probabilities, as Boosters do."""
+    """Return True if a classifier's estimator predicts probabilities.
+
+    A Booster or a model file always does.
+    """
     given = classifier.estimator
     return hasattr(given, "predict_proba") or not hasattr(given, "fit")
 

@@ -154,11 +154,10 @@ def shuffle_scores(
 ) -> tuple[Floats, NDArray[Any]]:
     """Return copies of scores, with each row's base models in random order.
 
-    `scores` are (N, T) or (N, T, K); only the first copy keeps their order. The
-    decisions (N,) are repeated for each copy. Exchangeable base models, such as the
-    trees of a forest, could come in any order. Thresholds fitted to a single order
-    depend on this order by chance (Kalman and Moscovich, Optimal Sequential Testing,
-    2026).
+    `scores` are (N, T) or (N, T, K), and the first copy is unchanged. The decisions
+    (N,) are repeated for each copy. Exchangeable base models, such as the trees of a
+    forest, could come in any order. Thresholds fitted to a single order depend on this
+    order by chance (Kalman and Moscovich, Optimal Sequential Testing, 2026).
     """
     most = min(MOST_SHUFFLED // len(scores), MOST_BYTES // scores.nbytes)
     copies = max(1, min(SHUFFLED, most))

@@ -78,7 +78,7 @@ def _read(
     objectives: tuple[str, ...],
     to_best: bool,
 ) -> tuple[str, int, SumOfTerms, FittedColumns]:
-    """Read the objective, the number of sums (K, or 1), the scorer, and the columns."""
+    """Read the objective, the number of sums (1 or K), the scorer, and the columns."""
     try:
         model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
         if "tree_info" in model:

@@ -31,10 +31,9 @@ class Stopping:
     """The rows of one order, sorted at each position, to find cuts for many penalties.
 
     The cuts (a, b) of a position mean: entries [:a] of its sorted rows stop low,
-    entries [b:] stop high, the rest go on. `costs` (T,) are the costs of the
-    positions. Unless `both`, rows stop low only. A row is dropped from later
-    positions once it lies more than `SLACK` beyond every row that would stop
-    wrongly.
+    entries [b:] stop high, the rest go on. `costs` (T,) are the costs of the positions.
+    Unless `both`, rows stop low only. A row is dropped from later positions once it
+    lies more than `SLACK` standard deviations beyond every row that would stop wrongly.
     """
 
     def __init__(self, sums: RunningSums, *, costs: Floats, both: bool = True) -> None:

@@ -159,7 +159,7 @@ def _of_the_other(name: str, task: Task) -> BadProject:
 
 
 def _names(known: Mapping[str, Recipe]) -> dict[str, str]:
-    """Map each accepted text for a learner, such as its class name, to its name."""
+    """Map all texts that name a learner, such as its class, to its own name."""
     names = {name: name for name in known}
     for name, (path, _, _) in known.items():
         own = path.partition(":")[2]
