@@ -49,7 +49,7 @@ def lay_table(
     """Copy `arrays`, and write the copies' addresses, and `numbers`, into a record.
 
     `kind` is the structured dtype of the record, with a field for each array and
-    number. Each copy begins at a multiple of 64 bytes, a cache line.
+    number. The address of each copy is a multiple of 64 bytes, a cache line.
     """
     record = np.zeros(1, kind)
     kept = {name: aligned(array) for name, array in arrays.items()}
@@ -61,14 +61,14 @@ def lay_table(
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy that begins at a multiple of 64 bytes, a cache line."""
+    """Return a copy whose address is a multiple of 64 bytes, a cache line."""
     made = aligned_empty(array.shape, array.dtype)
     made[...] = array
     return made
 
 
 def aligned_empty(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
-    """Make an uninitialised array that begins at a multiple of 64 bytes."""
+    """Make an uninitialised array whose address is a multiple of 64 bytes."""
     size = math.prod(shape) * np.dtype(kind).itemsize
     memory = np.empty(size + LINE, np.uint8)
     first = -memory.ctypes.data % LINE

@@ -186,7 +186,7 @@ class ReadsFrames:
         return take_rows(X) if self.fitted is None else self.fitted.rows_of(X)
 
     def row(self, row: Any) -> Rows:
-        """Convert one row to an array (width,); raise BadInput if it is not one."""
+        """Convert one row to an array (width,); raise BadInput if impossible."""
         return take_row(row) if self.fitted is None else self.fitted.row_of(row)
 
 

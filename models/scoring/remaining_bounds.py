@@ -34,7 +34,7 @@ class RemainingBounds:
 
         If a row's sum after base model `order[r]` is below `lower[r]`, the row's sum
         over all base models is below `threshold`. If it is above `upper[r]`, the sum
-        over all is above. The last limits are infinite.
+        over all is above `threshold`. The last limits are infinite.
         """
         if not np.isfinite(threshold):
             raise BadInput(f"threshold is {threshold!r}; it must be finite")

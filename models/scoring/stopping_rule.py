@@ -155,7 +155,7 @@ class Margins:
     def by_tree(self, count: int) -> dict[str, Floats]:
         """Return the array "upper" (count,): the margin that stops a row after a tree.
 
-        It is infinite, except after the last tree of each base model.
+        The margin is infinite, except after the last tree of each base model.
         """
         out = np.full(count, np.inf)
         out[self.group - 1 : self.group * len(self.margin) : self.group] = self.margin

@@ -110,7 +110,7 @@ def find_cuts(
 
 
 def keys_of(thresholds: Floats) -> NDArray[np.int32]:
-    """Return the keys of thresholds.
+    """Return the integer key of each threshold.
 
     The key of a threshold is that of the largest float32 value not above it.
     """

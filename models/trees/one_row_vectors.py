@@ -179,7 +179,7 @@ def _embed(
 
 
 def _heap_indices(trees: TreeArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each node's index in its tree as a heap, and its level, 0 for the root."""
+    """Return each node's heap index, 1 for a root, and its level, 0 for a root."""
     child = trees.nodes["child"].astype(np.int64)
     index, level = np.zeros((2, len(child)), np.int64)
     index[trees.roots[:-1]] = 1

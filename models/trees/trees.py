@@ -223,9 +223,9 @@ class Trees(TreeArrays, SumOfTerms):
         return kept.with_packed()
 
     def _signs(self) -> Floats:
-        """Return the sign (L, 1) of each leaf in the margin, second minus first score.
+        """Return the sign (L, 1) of each leaf in the difference of two raw scores.
 
-        A leaf has the sign -1 if its tree adds to the first score, else 1.
+        A leaf has the sign -1 if its tree adds to the first raw score, else 1.
         """
         first = self.targets[self.tree_of] == 0
         signs = np.ones((len(self.leaves), 1))

@@ -50,7 +50,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
                 self.disable_compile()
 
     def compile(self, sig: Any) -> Any:
-        """Compile for the signature `sig`, or load code that a process has stored."""
+        """Compile for the signature `sig`, or load the code if the disk has it."""
         cache = self._cache
         if self.kept and isinstance(cache, NullCache):
             with suppress(RuntimeError):  # no folder is writable

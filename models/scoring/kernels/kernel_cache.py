@@ -129,7 +129,7 @@ def _seal(name: str, content: bytes) -> bytes:
 
 
 def _say_damaged(path: Path) -> None:
-    """Log a damaged file, but once per folder: a power cut may damage many files."""
+    """Log a damaged file, only once per folder: a power cut may damage many files."""
     if path.parent not in _TOLD:
         _TOLD.add(path.parent)
         log.warning("a compiled kernel is damaged, and compiled again: %s", path)

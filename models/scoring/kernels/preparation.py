@@ -57,7 +57,7 @@ def rescale(z: Floats, table: Floats, operation: int) -> None:
 
 @njit(void(float64[::1], int64), **OPTIONS)
 def normalise(z: Floats, operation: int) -> None:
-    """Divide inputs z (d,) by the norm that `operation` selects, if it is not 0."""
+    """Divide z (d,) by its norm, which `operation` selects, if the norm is above 0."""
     norm = 0.0
     for j in range(z.shape[0]):
         if operation == SQUARE_NORM:

@@ -92,7 +92,8 @@ def choose(
 def rank_keys(s: int, count: int, forest: Forest, work: WorkArrays) -> None:
     """Turn the keys of `count` rows in slot `s` into codes.
 
-    All rows take each step of a binary search through the thresholds together.
+    A code is the number of the slot's thresholds below the key. All rows take each step
+    of a binary search together.
     """
     keys, ranks = work.keys[0], work.keys[1]
     cuts = forest.cuts[forest.starts[s] : forest.starts[s + 1]]

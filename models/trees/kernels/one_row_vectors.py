@@ -183,7 +183,7 @@ def simd_margin(row: NDArray[np.float32], table_address: int) -> float:
 
 @kernel(int64(uint64, uint64, float64[::1]))
 def simd_early(row: int, table_address: int, out: Any) -> int:
-    """Add leaf values of the row at `row` to `out[0]` until the sum passes a limit.
+    """Add leaf values of the row at address `row` to `out[0]` until it passes a limit.
 
     Returns 4 * (number of trees added) + answer, as `one_row.early` does. Groups of 64
     trees are evaluated one, one, two, four ... at a time: most rows stop in the first.
@@ -270,7 +270,7 @@ def simd_margins(X: Any, table_address: int, totals: Any, codes: Any) -> None:
 
 @kernel(MANY)
 def simd_scores(X: Any, table_address: int, totals: Any, codes: Any) -> None:
-    """Add to `totals` (N, R) the values of the rows' leaves, as `raw_scores` does."""
+    """Add to `totals` (N, R) the values of the leaves that each row of X reaches."""
     table = table_at(table_address, TABLE)
     groups = groups_of(table)
     bytes_, found = reserve(1), reserve(SPAN)
