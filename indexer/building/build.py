@@ -62,7 +62,7 @@ def build(
         Folder of finished work that all workers see under the same path, to be named
         instead of `cache`. The default is `[cluster] shared`.
     progress
-        Object that is told the progress of each stage.
+        Object that receives the progress of each stage.
     watch
         Function called after each training of the race of `learner = "auto"`, with the
         race: `race.log[-1]` is the newest training, `race.left_s` an estimate of the

@@ -30,7 +30,7 @@ LONG_S = 0.1  # larger budgets may be meant in milliseconds
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """The C feature sets that an index keeps, with orders of features, and costs."""
+    """The C feature sets that an index keeps, each with a feature order and a cost."""
 
     masks: list[int]  # The sets, ascending
     orders: Orders  # Features of each set in the order of computing

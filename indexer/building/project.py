@@ -220,9 +220,9 @@ class Quality(Part, frozen=True):
         classes; "auc", the area under the ROC curve (for more than two classes, the
         mean of each class against the rest); "log_loss", with quality exp(-loss), the
         geometric mean of the probabilities of the right classes; or "cost", by the
-        costs of wrong answers. For numbers: "r2" (the default), 1 less the squared
-        error relative to the error of the mean of all labels; or "mae", 1 less the
-        absolute error relative to the error of their median.
+        costs of wrong answers. For numbers: "r2" (the default), 1 minus the ratio of
+        the squared error to the squared error of the mean label; or "mae", 1 minus the
+        ratio of the absolute error to the absolute error of the median label.
     costs
         For "cost": costs of answers, by the right class and by the answer, such as `{
         spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer without a cost costs
@@ -310,7 +310,7 @@ class Search(Part, frozen=True):
         Number of sets that "poly-dom" may train. With `trainings` or `budget_s`, the
         search begins with a large alpha and reports the alpha that it reached.
 
-    Greedy methods take `method`, `sizes`, `held_out`, `folds` and `refit` alone.
+    Greedy methods use only the keys `method`, `sizes`, `held_out`, `folds`, `refit`.
     """
 
     method: Literal[
@@ -467,12 +467,12 @@ class ExitTerms(Part, frozen=True):
         Share of answers that may differ from the whole plan's answers; 0.005 by
         default. Exits are fitted on the held-out items. With `search.folds` there are
         exits only if `alpha` is given; then they are fitted on all items, each answered
-        by models of the other folds.
+        by a model that was trained on the other folds.
     confidence
-        Confidence that the share holds on fresh items; 0.95 by default. Half of
-        `held_out`, drawn by whole groups, calibrates the exits, and no other part of
-        the build sees that half. If these items are too few, there are no exits, and
-        the build reports how many items it needs. With 0, or with folds, nothing is
+        Confidence that the share holds on fresh items; 0.95 by default. Exits are
+        calibrated on half of the held-out items, drawn by whole groups, which no other
+        part of the build sees. If these items are too few, there are no exits, and the
+        build reports how many items it needs. With 0, or with folds, nothing is
         promised.
     """
 
@@ -486,9 +486,9 @@ class Project(Part, frozen=True):
     Attributes
     ----------
     task
-        "classes" for one of a few classes, or "regression" for a number. The default
-        depends on the labels: numbers with so many values that each would be a class of
-        its own are predicted as numbers.
+        Kind of the answers: "classes" for one of a few classes, or "regression" for
+        numbers. The default depends on the labels: numbers with so many values that
+        each would be a class of its own are predicted as numbers.
     seed
         Seed of all random draws: the same seed, data and times give the same file.
     workers
