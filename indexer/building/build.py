@@ -101,7 +101,7 @@ def build(
 def make_index(
     data: Prepared, own: Resources, watch: Watch | None = None, *, ahead: bool = False
 ) -> Index:
-    """Make an index from prepared items: choose a learner, measure, search, package.
+    """Make an index from prepared items: all stages from the choice of a learner on.
 
     If `ahead` is true, models are trained on all items before any model is timed.
     """

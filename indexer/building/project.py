@@ -582,7 +582,7 @@ class Project(Part, frozen=True):
         return project
 
     def path(self, name: str) -> Path:
-        """Return the path of `name`, which is relative to the project's folder."""
+        """Return the path of the file or folder `name` in the project's folder."""
         return Path(self.folder, name)
 
     @property

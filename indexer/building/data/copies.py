@@ -74,7 +74,7 @@ def _of_another_class(dataset: Dataset, own: Rows) -> Pair | None:
 def _trained_apart(
     dataset: Dataset, own: Rows, tested: NDArray[np.bool_]
 ) -> tuple[Dataset, Rows]:
-    """Leave out training items that are copies of test items, also from `own`."""
+    """Leave training items that are copies of test items out of `dataset` and `own`."""
     bad = np.flatnonzero(~tested & np.isin(own, own[tested]))
     by_number = dict(zip(own[tested].tolist(), np.flatnonzero(tested), strict=True))
     why = {

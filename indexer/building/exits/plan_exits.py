@@ -296,7 +296,7 @@ class PlanExitFitter:
         }
 
     def _follow(self, evaluator: Evaluator) -> tuple[Rows, Rows]:
-        """Return classes (N,) by a schedule, and the number of base models used (N,)."""
+        """Return classes (N,) by a schedule, and numbers of base models used (N,)."""
         found = [evaluator.choices(part.values) for part in self._known]
         places, used = (np.concatenate(part) for part in zip(*found, strict=True))
         return evaluator.classifier.classes[places], used

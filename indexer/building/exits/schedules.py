@@ -86,8 +86,9 @@ def divide_aside(
 ) -> tuple[Groups, Groups] | None:
     """Divide items into (positions to fit on, positions to calibrate on).
 
-    Half of the groups, drawn at random, are calibrated on, or more if `fewest` items
-    are more than half of them. Returns None if too few items are left to fit on.
+    Half of the groups, drawn at random, are calibrated on. If `fewest` items are more
+    than half of all items, the share is larger. Returns None if too few are left to fit
+    on.
     """
     share = max(0.5, fewest / len(groups))
     calibrates = draw_groups(groups, min(share, 1.0), seed)

@@ -275,7 +275,7 @@ def _functions(
 def _groups(
     project: Project, dataset: Dataset, texts: TextColumns, on_texts: Chosen
 ) -> tuple[list[Columns], list[str]]:
-    """Return groups of columns as features, and text columns for default features."""
+    """Return groups of columns as features, and text columns that get default ones."""
     features = project.features
     chosen = features.columns or features.use or features.files
     named = [name for group in features.columns for name in group.columns]

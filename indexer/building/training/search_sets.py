@@ -177,7 +177,7 @@ def _search_all(
     tolerance: float | None,
     on_progress: OnProgress,
 ) -> poly_dom.PolyDomSearch:
-    """Search; search again while the measured tolerance is larger than the one used."""
+    """Search sets; search again while the measured tolerance exceeds the one used."""
     begun_s, known, tried = trainer.spent.seconds, dict[int, float](), tolerance or 0.0
     while True:
         left, left_s = search.trainings, search.budget_s
