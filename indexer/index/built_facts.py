@@ -1,7 +1,7 @@
 """Facts about a build in an index's `meta`, checked when the index is loaded.
 
-Any fact may be missing, since older releases, and indexes made by hand, have fewer
-facts. Unknown keys are ignored.
+Any fact may be missing: older releases, and indexes made by hand, stored fewer facts.
+Unknown keys are ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class BuiltSchedule(msgspec.Struct):
 
 
 class BuiltPlan(msgspec.Struct):
-    """Effects of one candidate's early exits, on the items that they were fitted to."""
+    """Effects of one candidate's early exits, on the items that fitted the exits."""
 
     row: Count
     early: Share

@@ -52,11 +52,11 @@ class ColumnNeeds:
 
     @classmethod
     def of(cls, package: Package) -> Self:
-        """Return the needs of a package's features."""
+        """Make the object for a package's features, with the gaps in its `meta`."""
         return cls(package.features, gaps_of(package.meta))
 
     def _of(self, feature: StoredFeature, gaps: BuiltGaps | None) -> Needs:
-        """Return a feature's needs; without `gaps`, one of its columns is enough."""
+        """Return a feature's needs; if `gaps` are unknown, it needs any one column."""
         own = feature.reads or []
         columns = sum(self.bits[name] for name in own)
         if gaps is None:
@@ -68,9 +68,9 @@ class ColumnNeeds:
     def _find_withheld(self, empty: int) -> int:
         """Return a mask of the features that a record with `empty` columns cannot have.
 
-        `empty` is a mask. A feature is withheld if one of its columns is empty that was
-        never empty in the build, or if all its columns are empty, unless all were often
-        empty in the build.
+        `empty` is a mask. A feature is withheld if one of its empty columns was never
+        empty in the build. It is also withheld if all its columns are empty, unless
+        that was common in the build.
         """
         return sum(
             1 << k for k, needs in enumerate(self._needs) if not needs.is_met(empty)

@@ -63,7 +63,11 @@ class MachineTimes(NamedTuple):
         declared: Sequence[bool],
         rows: int,
     ) -> "MachineTimes":
-        """Read a result of `facts`; raise BadIndexFile if it does not fit the index."""
+        """Read a result of `facts`; raise BadIndexFile if it does not fit the index.
+
+        `samples`, `steps` and `rows` are the numbers of samples, steps and candidates
+        of the index; `declared` has True for each feature with declared seconds.
+        """
         shapes = {
             "overhead": (samples,),
             "step": (samples, steps),

@@ -176,7 +176,6 @@ class SizeLookup(Lookup[float]):
         return bool((inside & (rank >= 0) & (rank < self.rows.size)).all())
 
     def _spans_fit(self) -> bool:
-        """Return True if every range has a skyline, and no candidate twice on it."""
         rank, begin, end = self.spans.T.astype(np.int64)
         block = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
         together = block[1:] == block[:-1]

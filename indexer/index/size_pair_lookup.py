@@ -212,7 +212,7 @@ class _Tree(NamedTuple):
 
 
 def _grow(coefficients: Floats, sizes: tuple[Pair, Pair]) -> _Tree:
-    """Divide cells with long runs of entries without a step, the longest run first."""
+    """Divide the sizes into cells whose runs of entries without a step are short."""
     everyone = np.arange(len(coefficients))
     root = _sift(coefficients, everyone, sizes)
     tree = _Tree([], [], [root])

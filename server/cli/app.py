@@ -70,4 +70,4 @@ def polydom(
         ),
     ] = False,
 ) -> None:
-    """Handle the options that go before a command."""
+    """Handle the options that go before a command, such as `--version`."""

@@ -132,7 +132,7 @@ def read_file(
 
 
 def refuse_index(path: Path) -> None:
-    """Raise an error if an index cannot be written to `path`, or would spoil a file."""
+    """Raise an error if `path` cannot be written, or is a file other than an index."""
     refuse_output(path, "an index", is_index, example="my.pdx")
 
 

@@ -138,7 +138,6 @@ def _bought(line: Skyline, budget: float) -> int | None:
 def _letters_of(
     lines: Sequence[Skyline], rows: Sequence[Bought]
 ) -> dict[tuple[str, ...], str]:
-    """Return a letter for each feature set that a budget in `rows` buys."""
     found = dict.fromkeys(
         tuple(line[place].features)
         for bought in rows
@@ -153,7 +152,6 @@ def _letters_of(
 def _cells_of_one_size(
     one: SkylineSet | None, unit: str, columns: Iterable[str], nothing: str
 ) -> list[str]:
-    """Return a row's cells for one item size; `nothing` stands for no feature."""
     if one is None:
         return [*("" for _ in columns), "", nothing]
     good = [show_accuracy(getattr(one, key)) for key in columns]
