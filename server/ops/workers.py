@@ -1,7 +1,7 @@
 """Several worker processes at one socket, and the parent that replaces them.
 
 The parent loads all indexes, and runs all features and models once, before it forks the
-workers. So the workers share its memory, and need their own only for what they change.
+workers. So the workers share its memory, and need more only for what they change.
 """
 
 import asyncio

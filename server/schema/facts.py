@@ -133,8 +133,8 @@ class PartFactor(NamedTuple):
 class Rescaling(msgspec.Struct, frozen=True):
     """Factors that convert costs in the index to costs on the serving machine."""
 
-    # "rescaled"; otherwise the reason why all factors are 1: "not_yet" timed, turned
-    # "off", "no_time" in the index's unit, "no_samples" with known times
+    # "rescaled", or why all factors are 1: "not_yet" (the warm-up goes on), "off" (by
+    # the operator), "no_time" (costs count no time), "no_samples" (with known times)
     state: RescalingState
     # Factors of the overhead of a plan, and of models
     overhead: float = 1.0
