@@ -25,10 +25,10 @@ OF_TERMS = ("order", "costs", "feature_costs", "uses")
 class Ensemble:
     """A compiled classifier as the sum of its T base models.
 
-    A base model is a tree, a lattice, or one term of a linear model. In boosting for K
-    > 2 classes a base model is a round, with one tree for each class. Between two
-    classes, the sum of the bias and the base scores decides; among more classes, the
-    largest of K such sums.
+    A base model is a tree, a lattice, or one term of a linear model. In boosting for
+    more than two classes a base model is a round, with one tree for each class. Between
+    two classes, the sum of the bias and the base scores decides; among more classes,
+    the largest of K such sums.
     """
 
     classifier: Classifier

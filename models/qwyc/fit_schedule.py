@@ -70,9 +70,9 @@ def fit_schedule(
         pays for it. By default all features are known.
     method
         "polydom": order by impurity, thresholds by optimal stopping; the chance that a
-        stop is wrong is estimated from rows with similar sums. "qwyc": QWYC*, Algorithm
-        1. "fixed": Algorithm 2 on `order`. "qwyc" and "fixed" overfit: on new rows they
-        change several times as many decisions.
+        stop is wrong is estimated from rows with similar sums. "qwyc": QWYC*, that
+        is Algorithm 1. "fixed": Algorithm 2 on `order`. "qwyc" and "fixed" overfit: on
+        new rows they change several times as many decisions.
     order
         Fixed order: "natural", "random", "individual-mse", "greedy-mse", or the numbers
         of the T base models. "fixed" needs an order; "polydom" then fits only

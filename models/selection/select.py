@@ -91,6 +91,8 @@ MANY = 10  # with this many classes, only the first learner of each class begins
 class Running:
     """Settings of how a race runs; only `limit_s` can change its result.
 
+    Raises BadInput if `jobs` or `limit_s` is not above 0.
+
     Attributes
     ----------
     log
@@ -109,8 +111,6 @@ class Running:
         of the race. Trainings then run in processes of their own, and a learner that
         cannot be pickled is out. If the last training of the winner overruns, the
         result has no model.
-
-    Raises BadInput if `jobs` or `limit_s` is not above 0.
     """
 
     log: Iterable[Mapping[str, Any]] = ()

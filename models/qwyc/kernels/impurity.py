@@ -25,9 +25,10 @@ def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float
 
     A bin has n rows with close running sums; q estimates the share that ends positive.
     `bins` (B, 4) has n, the number of rows that end positive, and the sum and the sum
-    of squares of gains (final sum - running sum). The middle of bin b lies `lowest` + b
-    * `width` above the border between decisions. q also counts `NORMAL` imaginary rows,
-    whose gains have the normal distribution that fits the bin and its two neighbours.
+    of squares of gains (final sum - running sum). The middle of bin b is `lowest` plus
+    b times `width` above the border between decisions. q also counts `NORMAL` imaginary
+    rows, whose gains have the normal distribution that fits the bin and its two
+    neighbours.
     """
     total = 0.0
     for b in range(bins.shape[0]):
