@@ -37,11 +37,11 @@ OIP_STRUCTS = (
 def describe_oip() -> dict[str, Any]:
     """Return the OpenAPI paths under `/v2`, with and without a model's version."""
     paths: dict[str, Any] = {
-        "/v2": {"get": call("What this server is.", ref(ServerFacts))},
-        "/v2/health/live": {"get": call("Whether the process answers.", ref(Live))},
-        "/v2/health/ready": {"get": _ready("Whether every model is ready.", Ready)},
+        "/v2": {"get": call("Describe this server.", ref(ServerFacts))},
+        "/v2/health/live": {"get": call("Check that the process answers.", ref(Live))},
+        "/v2/health/ready": {"get": _ready("Check that every model is ready.", Ready)},
         "/v2/models/stats": {
-            "get": call("What was counted for every model.", ref(ModelsStatistics))
+            "get": call("Count the requests of every model.", ref(ModelsStatistics))
         },
     }
     for base, names in (
@@ -59,10 +59,12 @@ def _model_paths(base: str) -> dict[str, dict[str, Any]]:
     known, tensors = _errors(404, 503), ref(ModelMetadata)
     counted = ref(ModelsStatistics)
     return {
-        base: {"get": call("Which tensors a model takes.", tensors, known)},
-        f"{base}/ready": {"get": _ready("Whether a model is ready.", ModelReady, 404)},
-        f"{base}/config": {"get": call("A model's configuration.", ANY_OBJECT, known)},
-        f"{base}/stats": {"get": call("What was counted for a model.", counted, known)},
+        base: {"get": call("Describe a model's tensors.", tensors, known)},
+        f"{base}/ready": {"get": _ready("Check if a model is ready.", ModelReady, 404)},
+        f"{base}/config": {
+            "get": call("Show a model's configuration.", ANY_OBJECT, known)
+        },
+        f"{base}/stats": {"get": call("Count a model's requests.", counted, known)},
         f"{base}/infer": {"post": _infer()},
     }
 
@@ -71,15 +73,15 @@ def _repository_paths() -> dict[str, Any]:
     schema = {"type": ["object", "null"]}
     body = {"content": {"application/json": {"schema": schema}}}
     listed = call(
-        "Every model, and whether it answers.",
+        "List the models with their states.",
         {"type": "array", "items": ref(ModelIndex)},
         _errors(400, 408, 413, 415),
     )
     paths = {"/v2/repository/index": {"post": {**listed, "requestBody": body}}}
     errors = _errors(400, 401, 403, 404, 408, 413, 415, 422)
     for verb, summary in (
-        ("load", "Load a model's file as it is now."),
-        ("unload", "Let a model answer no more."),
+        ("load", "Load a model's file again."),
+        ("unload", "Unload a model: it no longer answers."),
     ):
         paths[f"/v2/repository/models/{{name}}/{verb}"] = {
             "post": {

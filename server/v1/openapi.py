@@ -30,23 +30,23 @@ from ..schema.wire import (
 )
 
 _TERMS = {
-    "model": "Name of the model that is asked; without one, the first that is served.",
+    "model": "Name of the model that answers; default the first model of the server.",
     "budget_ms": "Milliseconds from the request's first byte to the answer's last.",
-    "budget": "For an index that counts another unit than time: what may be spent.",
-    "on_infeasible": "What to answer when nothing that was asked for fits.",
-    "min_quality": "Expected quality below which an answer is of no use.",
-    "exact": "Whether to evaluate models whole, so that there are always scores.",
+    "budget": "Budget in the index's unit, if this unit is not time.",
+    "on_infeasible": "What to answer if no feature set fits into the budget.",
+    "min_quality": "Lowest expected quality of an answer that the caller can use.",
+    "exact": "If true, models are evaluated whole, so that each answer has scores.",
 }
 _MEANINGS = MEANINGS | {
     404: "No model has that name.",
     422: "A feature cannot be computed on this item.",
-    503: "The index is still being warmed up, or the server stops.",
+    503: "The index is being warmed up, or the server is stopping.",
 }
 _PREDICT_ERRORS = {
     status: _MEANINGS[status]
     for status in (400, 408, 401, 404, 413, 415, 422, 429, 503, 504)
 }
-_NOTHING_ELSE = "The query has something else than `model`, or that twice."
+_NOTHING_ELSE = "The query has another parameter than `model`, or `model` twice."
 _ENTRIES = (Entry, ErrorEntry, Totals)
 V1_STRUCTS = (
     PredictRequest,
@@ -62,7 +62,7 @@ V1_STRUCTS = (
     *_ENTRIES,
 )
 _METRICS = {
-    "summary": "What was counted, for Prometheus.",
+    "summary": "Get the metrics, for Prometheus.",
     "responses": {
         "200": {
             "description": "Prometheus's text format.",
@@ -78,16 +78,16 @@ def describe_v1() -> dict[str, Any]:
     return {
         "/v1/predict": {"post": _predict()},
         "/v1/batch": {"post": _batch()},
-        "/v1/index": {"get": _show("What is being served under a name.", IndexFacts)},
+        "/v1/index": {"get": _show("Describe the index of a model.", IndexFacts)},
         "/v1/index/curves": {
-            "get": _show("What features cost, by an item's size.", CurvesFacts)
+            "get": _show("Show features' costs by item size.", CurvesFacts)
         },
         "/v1/index/samples/{number}": {"get": _show_sample()},
-        "/v1/models": {"get": call("Which models are served.", models)},
+        "/v1/models": {"get": call("List the models that are served.", models)},
         "/v1/admin/reload": {"post": _reload()},
         "/metrics": {"get": _METRICS},
-        "/livez": {"get": call("Whether the process answers.", live)},
-        "/readyz": {"get": call("Whether the index is warm.", live, cold)},
+        "/livez": {"get": call("Check that the process answers.", live)},
+        "/readyz": {"get": call("Check that the index is warm.", live, cold)},
     }
 
 
@@ -136,9 +136,7 @@ def _batch() -> dict[str, Any]:
     }
     errors = _PREDICT_ERRORS | {415: "The body is compressed."}
     del errors[422]  # in a batch, the item's entry has this error
-    described = call(
-        "Classify many items under one budget, as they stream in.", whole, errors
-    )
+    described = call("Classify a stream of items inside one budget.", whole, errors)
     answer = described["responses"]["200"]
     answer["description"] = "An entry for each item, and the totals."
     answer["content"] |= {kind: {"schema": entry} for kind in streams}
@@ -158,13 +156,13 @@ def _batch() -> dict[str, Any]:
 
 def _reload() -> dict[str, Any]:
     return _of_a_model(
-        "Load the files of all models again, or of one; the old answer meanwhile.",
+        "Load one model's file again, or all files; old indexes answer meanwhile.",
         ref(ModelsFacts),
         {
             401: _MEANINGS[401],
             404: "No model has that name; or the server has no admin token, and this "
             "route does not exist.",
-            422: "A file cannot be served; what answered before still does.",
+            422: "A file cannot be served; the index of before still answers.",
         },
     )
 
@@ -180,7 +178,7 @@ def _show_sample() -> dict[str, Any]:
         "as `/v1/index` says.",
         503: _MEANINGS[503],
     }
-    described = _of_a_model("One of the items that an index carries.", {}, errors)
+    described = _of_a_model("Get an example item of an index.", {}, errors)
     described["parameters"].insert(
         0, {**in_path("number"), "schema": {"type": "integer", "minimum": 0}}
     )
