@@ -143,7 +143,7 @@ class Admission:
         await turn
 
     def _time_turn(self, read_s: float) -> None:
-        """Start timing this turn, unless its requests arrived far apart."""
+        """Start timing a turn, unless its requests up to `read_s` arrived far apart."""
         if read_s - self._learned_s > FORGET_S:
             self._learned_s, self._knows = read_s, False
             self._set_estimates(FIRST_COST_S, FIRST_COST_S)

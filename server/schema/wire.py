@@ -44,8 +44,8 @@ class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
 class BestNext(msgspec.Struct, frozen=True):
     """The missing columns that would improve a record's answer most.
 
-    With these columns, the same budget buys a model of `expected_quality`. One feature
-    lacks the columns; or several features, if no single feature would help.
+    With these columns, the same budget buys a model of `expected_quality`. The columns
+    complete one feature, or several features if no single feature would help.
     """
 
     columns: tuple[str, ...]
