@@ -231,8 +231,8 @@ class Quality(Part, frozen=True):
         Weights of the items of each class for fitting a learner, not for testing:
         "equal", "balanced" (equal totals for all classes), or a table of weights by
         class. The default is "balanced" for "balanced_accuracy"; for "cost" each class
-        has the mean cost of a wrong answer (exact for two classes: Elkan, 2001); else,
-        and for learners that take no weights, "equal".
+        has the mean cost of a wrong answer (exact for two classes: Elkan, 2001). It is
+        "equal" otherwise, and for learners that accept no weights.
     coverage
         For numbers: share of fresh items whose label lies in the answer's interval.
     """
@@ -292,9 +292,9 @@ class Search(Part, frozen=True):
         is a quarter, unless `folds` is given.
     folds
         Number of folds of cross-validation, instead of `held_out`. The default is five
-        folds if the items are divided at random, too few to promise early exits (below
-        4,780 independent items), and at least five of each class; unless `[exits]` asks
-        for exits or `refit` is false.
+        folds if the items are divided at random, are too few to promise early exits
+        (below 4,780 independent items), and include at least five of each class; unless
+        `[exits]` asks for exits or `refit` is false.
     covering
         True to use the covering rule too, which is sound only for diminishing returns
         (ICSP, 3.4).
@@ -511,7 +511,7 @@ class Project(Part, frozen=True):
     cluster
         Processes that carry out the calls of a build.
     folder
-        Folder that relative paths start from; for a file, the folder of the file.
+        Folder that relative paths start from: that of the project file, if any.
     """
 
     task: Task | None = None
