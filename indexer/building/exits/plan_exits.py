@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.qwyc.confidence_bound import Groups, fewest_rows, lacking_rows
+from polydom.models.qwyc.confidence_bound import Groups, lacking_rows
 from polydom.models.scoring.model import Model
 
 from ...progress import OnProgress
@@ -399,8 +399,7 @@ def _schedule_fitter(
         return ScheduleFitter(values, None, None, own.times, key)
     calibration, groups = fresh.values, fresh.dataset.groups
     if project.refits:  # the kept models were trained on the tested items
-        fewest = fewest_rows(goal.alpha, goal.confidence)
-        parts = divide_aside(groups, fewest, project.seed)
+        parts = divide_aside(groups, goal, project.seed)
         if parts is None:
             return None
         values, calibration = calibration[parts[0]], calibration[parts[1]]

@@ -28,6 +28,7 @@ from ..project import ExitGoal
 Evaluator = EarlyExit | MarginExit
 
 FEWEST_FITTED = 100  # least rows to learn an order of base models from
+SHARES = (0.5, 0.6, 0.7, 0.8, 0.9)  # shares of groups to calibrate on, tried in turn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,18 +83,19 @@ def _read(
 
 
 def divide_aside(
-    groups: Groups, fewest: int, seed: int
+    groups: Groups, goal: ExitGoal, seed: int
 ) -> tuple[Groups, Groups] | None:
     """Divide items into (positions to fit on, positions to calibrate on).
 
-    Half of the groups, drawn at random, are calibrated on. If `fewest` items are more
-    than half of all items, the share is larger. Returns None if too few are left to fit
-    on.
+    Half of the groups, drawn at random, are calibrated on; more if half of them are too
+    few for the goal's confidence. Returns None if too few items are left to fit on.
     """
-    share = max(0.5, fewest / len(groups))
-    calibrates = draw_groups(groups, min(share, 1.0), seed)
-    fit, calibrate = np.flatnonzero(~calibrates), np.flatnonzero(calibrates)
-    return (fit, calibrate) if len(fit) >= FEWEST_FITTED else None
+    for share in SHARES:
+        calibrates = draw_groups(groups, share, seed)
+        fit, calibrate = np.flatnonzero(~calibrates), np.flatnonzero(calibrates)
+        if not goal.lacking(groups[calibrate]):
+            return (fit, calibrate) if len(fit) >= FEWEST_FITTED else None
+    return None
 
 
 def can_stop(model: Model) -> bool:

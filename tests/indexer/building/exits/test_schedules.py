@@ -10,7 +10,12 @@ from polydom.features.errors import BadInput
 from polydom.indexer import Index, build
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.exits.plan_exits import AnswerTimes
-from polydom.indexer.building.exits.schedules import ScheduleFitter, can_stop
+from polydom.indexer.building.exits.schedules import (
+    FEWEST_FITTED,
+    ScheduleFitter,
+    can_stop,
+    divide_aside,
+)
 from polydom.indexer.building.project import ExitGoal
 from polydom.indexer.index.facts import facts_of
 from polydom.models import compile
@@ -157,3 +162,32 @@ def test_a_build_fits_schedules_and_says_what_they_are_worth(tmp_path: Path) -> 
     assert whole is not None
     assert whole.early_exits == ()
     assert Index.load(tmp_path / "my.pdx").package is not None
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "goal", "share"),
+    [
+        (1000, 1, ExitGoal(0.05, 0.9), 0.5),  # needs 45 independent items
+        (1000, 1, ExitGoal(0.0033, 0.9), 0.7),  # 697
+        (1000, 1, ExitGoal(0.0025, 0.9), None),  # 920, which leave too few to fit on
+        (199, 1, ExitGoal(0.05, 0.9), None),
+        (1000, 2, ExitGoal(0.05, 0.9), 0.5),
+        (8000, 10, ExitGoal(0.005, 0.95), 0.8),  # 598, and groups weigh like one item
+        (1000, 1000, ExitGoal(0.05, 0.9), None),
+    ],
+)
+def test_items_set_aside_are_divided_by_whole_groups(
+    count: int, size: int, goal: ExitGoal, share: float | None
+) -> None:
+    groups = np.random.default_rng(0).permutation(np.arange(count) // size)
+    parts = divide_aside(groups, goal, 0)
+    if share is None:
+        assert parts is None
+        return
+    assert parts is not None
+    fit, calibrate = parts
+    assert len(fit) >= FEWEST_FITTED
+    assert not goal.lacking(groups[calibrate])
+    assert len(calibrate) == pytest.approx(share * count, abs=size)
+    assert sorted([*fit, *calibrate]) == list(range(count))
+    assert not {*groups[fit]} & {*groups[calibrate]}

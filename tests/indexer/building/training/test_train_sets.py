@@ -10,7 +10,6 @@ from sklearn.linear_model import LogisticRegression
 
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.split import divide_groups
-from polydom.indexer.building.exits.schedules import FEWEST_FITTED, divide_aside
 from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.building.training.refit import train_again
 from polydom.indexer.building.training.train_sets import (
@@ -139,25 +138,3 @@ def test_without_time_the_most_accurate_alone_is_trained_again(tmp_path: Path) -
     qualities = dict(zip(SETS, judged.qualities(SETS), strict=True))
     best = max(SETS, key=qualities.__getitem__)
     assert train_again(SETS, qualities, everything, 1e-9, Silence()) == {best}
-
-
-@pytest.mark.parametrize(
-    ("count", "fewest", "calibrates"),
-    [(1000, 45, 500), (1000, 700, 700), (1000, 901, None), (199, 45, None)],
-)
-def test_items_set_aside_are_divided_by_whole_groups(
-    count: int, fewest: int, calibrates: int | None
-) -> None:
-    groups = np.random.default_rng(0).permutation(np.arange(count))
-    parts = divide_aside(groups, fewest, 0)
-    if calibrates is None:
-        assert parts is None
-        return
-    assert parts is not None
-    fit, calibrate = parts
-    assert len(fit) >= FEWEST_FITTED
-    assert abs(len(calibrate) - calibrates) <= 1
-    assert sorted([*fit, *calibrate]) == list(range(count))
-    pairs = divide_aside(np.arange(count) // 2, fewest, 0)
-    assert pairs is not None
-    assert not set(pairs[0] // 2) & set(pairs[1] // 2)
