@@ -107,4 +107,4 @@ def test_names_of_python_have_signatures_and_descriptions(site: Path) -> None:
         assert f'id="{name}"' in page
     assert "search_budget_s: float | None" in plain  # a constructor's, of a lazy name
     assert "answers with the most accurate model within a budget" in plain
-    assert "Share of the items that quality is measured on" in plain
+    assert "Share of the items on which quality is measured" in plain

@@ -209,7 +209,11 @@ def test_batch_reads_no_faster_than_its_answers_are_read(port: int) -> None:
             caller.sendall(chunk * 500)
         # the server is still there for others
         status, answer = ask(
-            port, "POST", "/v1/predict", SPAM.encode(), content_type="text/plain"
+            port,
+            "POST",
+            "/v1/predict?budget_ms=60000",
+            SPAM.encode(),
+            content_type="text/plain",
         )
         assert (status, answer["label"]) == (200, "spam")
 
