@@ -159,9 +159,9 @@ def make_trainer(folder: Path, rows: int) -> Trainer:
     np.savetxt(folder / "rows.csv", table, "%.6g", ",", header=names, comments="")
     (folder / "PROJECT.toml").write_text(TABLE)
     project = Project.load(folder / "PROJECT.toml")
-    own = open_resources(project, cache=folder / "cache")
-    data = prepare_data(project, own)
-    return search_sets.make_trainer(data, project.learner, own)
+    resources = open_resources(project, cache=folder / "cache")
+    data = prepare_data(project, resources)
+    return search_sets.make_trainer(data, project.learner, resources)
 
 
 def drawn_sets(count: int) -> list[int]:

@@ -188,11 +188,13 @@ def _judge(
     }
 
 
-def _whole_model(data: Prepared, trainer: Trainer, own: Resources, full: int) -> Model:
+def _whole_model(
+    data: Prepared, trainer: Trainer, resources: Resources, full: int
+) -> Model:
     """Give the model of all features, trained on as many rows as those of plans."""
     if data.project.search.folds is None:
         return trainer.model(full)
-    everything = make_full_trainer(data, trainer, own)
+    everything = make_full_trainer(data, trainer, resources)
     _ = [*everything.qualities([full])]
     return everything.model(full)
 

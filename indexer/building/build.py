@@ -90,41 +90,52 @@ def build(
         place = os.fspath(Path(shared).absolute())
         cluster = msgspec.structs.replace(project.cluster, shared=place)
         project = msgspec.structs.replace(project, cluster=cluster)
-    own = open_resources(project, executor=executor, cache=cache, progress=progress)
+    resources = open_resources(
+        project, executor=executor, cache=cache, progress=progress
+    )
     later = project.costs.measured == "later"
     if later:
-        own = replace(own, times=await_times(project, own.cache, own.workers.count))
-    index = make_index(prepare_data(project, own, dataset), own, watch, ahead=later)
+        resources = replace(
+            resources,
+            times=await_times(project, resources.cache, resources.workers.count),
+        )
+    index = make_index(
+        prepare_data(project, resources, dataset), resources, watch, ahead=later
+    )
     return index if output is None else saved(index, output)
 
 
 def make_index(
-    data: Prepared, own: Resources, watch: Watch | None = None, *, ahead: bool = False
+    data: Prepared,
+    resources: Resources,
+    watch: Watch | None = None,
+    *,
+    ahead: bool = False,
 ) -> Index:
     """Make an index from prepared items: all stages from the choice of a learner on.
 
     If `ahead` is true, models are trained on all items before any model is timed.
     """
-    choice = choose_learner(data, own, watch)
-    trainer = make_trainer(data, choice.setting, own)
+    choice = choose_learner(data, resources, watch)
+    trainer = make_trainer(data, choice.setting, resources)
     # Poly-Dom needs no costs: perhaps another machine has yet to measure them
     first = data.project.search.method != "poly-dom"
-    costs = measure_costs(data, own) if first else None
+    costs = measure_costs(data, resources) if first else None
     searched = search_sets(
         data.project.search,
         len(data.table.features.stored),
         trainer,
-        own.progress,
+        resources.progress,
         no_costs if costs is None else costs.of_set,
         grows=data.metric.name == "accuracy",
     )
     if ahead:
-        train_ahead(searched, data, trainer, own)
+        train_ahead(searched, data, trainer, resources)
     if costs is None:
-        costs = measure_costs(data, own)
+        costs = measure_costs(data, resources)
     candidates = keep_candidates(searched, data, trainer, costs)
-    kept = refit(candidates, searched, data, trainer, costs, own)
-    exits = fit_plan_exits(candidates, kept, data, trainer, costs, own)
+    kept = refit(candidates, searched, data, trainer, costs, resources)
+    exits = fit_plan_exits(candidates, kept, data, trainer, costs, resources)
     return package_index(
         data, choice, trainer, costs, searched, candidates, kept, exits
     )

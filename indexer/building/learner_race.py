@@ -42,7 +42,7 @@ class LearnerChoice:
 
 
 def choose_learner(
-    data: Prepared, own: Resources, watch: Watch | None = None
+    data: Prepared, resources: Resources, watch: Watch | None = None
 ) -> LearnerChoice:
     """Return the learner that the project names, or else the winner of a race."""
     project, table, strategy = data.project, data.table, data.terms.strategy
@@ -56,9 +56,9 @@ def choose_learner(
         race_division(table.dataset, data.splits, data.terms),
         metric=data.metric,
         seed=project.seed,
-        cache=own.cache,
+        cache=resources.cache,
         name=data.keys.race(strategy, data.task, data.metric.facts(), weighed),
-        progress=own.progress,
+        progress=resources.progress,
         strategy=strategy,
         watch=watch,
         limit_s=project.training_limit_s,

@@ -66,7 +66,7 @@ class Prepared:
 
 def prepare_data(
     project: Project,
-    own: Resources,
+    resources: Resources,
     given: Dataset | None = None,
     strategy: str | None = None,
 ) -> Prepared:
@@ -79,15 +79,19 @@ def prepare_data(
     strategy = strategy or strategy_of(project)
     if strategy is None:
         check_learner(project)
-    whole = read_items(project, own.cache, own.progress) if given is None else given
+    whole = (
+        read_items(project, resources.cache, resources.progress)
+        if given is None
+        else given
+    )
     terms = resolve_terms(project, whole, strategy)
     if given is None:
         facts = describe_data(whole)
         say_data(facts)
     else:
         facts = DataFacts(describe_columns(given), [])
-    divided = divide_items(whole, terms, own.progress)
-    prepared = _compute_features(divided, terms, facts, own)
+    divided = divide_items(whole, terms, resources.progress)
+    prepared = _compute_features(divided, terms, facts, resources)
     if prepared.table.dataset.kind == "record":
         # `say_data` has named columns of a table that are dull in all rows
         named = given is None and isinstance(prepared.table.dataset.items, Records)
@@ -101,7 +105,7 @@ def prepare_data(
 
 
 def _compute_features(
-    divided: DividedItems, terms: Terms, facts: DataFacts, own: Resources
+    divided: DividedItems, terms: Terms, facts: DataFacts, resources: Resources
 ) -> Prepared:
     project, parts = terms.project, divided.parts
 
@@ -110,19 +114,19 @@ def _compute_features(
             dataset,
             features,
             on_bad_item=project.data.on_bad_item,
-            workers=own.workers,
-            cache=own.cache,
-            progress=own.progress,
+            workers=resources.workers,
+            cache=resources.cache,
+            progress=resources.progress,
         )
 
     computed = values(divided.rest, choose_features(project, divided.rest))
     computed = _without_rare(computed, parts, terms)
     splits = splits_of(computed.dataset, parts, terms)
-    table = final = _learn(computed, splits, terms, own)
+    table = final = _learn(computed, splits, terms, resources)
     # with folds features are learned from all items already
     if computed.features.recipes and project.refits and project.search.folds is None:
         every = np.arange(len(computed.dataset.items))
-        final = _learn(computed, [(every, np.empty(0, np.int64))], terms, own)
+        final = _learn(computed, [(every, np.empty(0, np.int64))], terms, resources)
     fresh = values(divided.fresh, final.features) if divided.fresh.items else None
     lacking, goal = terms.lacking or divided.lacking, project.exit_goal
     if not lacking and goal is not None and fresh is not None:
@@ -152,10 +156,13 @@ def _without_rare(table: FeatureTable, parts: int, terms: Terms) -> FeatureTable
 
 
 def _learn(
-    table: FeatureTable, divisions: Sequence[Division], terms: Terms, own: Resources
+    table: FeatureTable,
+    divisions: Sequence[Division],
+    terms: Terms,
+    resources: Resources,
 ) -> FeatureTable:
     if not table.features.recipes:
         return table
     lesson = lesson_of(table.dataset, divisions, terms.project.seed)
-    learner = FeatureLearner(own.workers, own.cache, own.progress)
+    learner = FeatureLearner(resources.workers, resources.cache, resources.progress)
     return learn_features(table, lesson, learner)

@@ -44,9 +44,9 @@ def select(
     bars = ProgressBars()
     plan = Project.load(project)
     with interruptible(SAME_AGAIN), prints_to_stderr():
-        own = open_resources(plan, cache=cache, progress=bars)
-        data = prepare_data(plan, own, strategy=strategy)
-        race = choose_learner(data, own, bars.follow).facts
+        resources = open_resources(plan, cache=cache, progress=bars)
+        data = prepare_data(plan, resources, strategy=strategy)
+        race = choose_learner(data, resources, bars.follow).facts
     if plot is not None:
         plot_race(race, plot)
     if as_json:

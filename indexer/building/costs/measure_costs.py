@@ -87,11 +87,11 @@ class MeasuredCosts:
         return seconds * self.weight, measured
 
 
-def measure_costs(data: Prepared, own: Resources) -> MeasuredCosts:
+def measure_costs(data: Prepared, resources: Resources) -> MeasuredCosts:
     """Time the features and steps of a project, or read their times from the cache."""
     terms, dataset = data.project.costs, data.table.dataset
     extractor = data.table.features.extractor
-    measurer = Measurer(extractor, terms.quantile, own.times, own.progress)
+    measurer = Measurer(extractor, terms.quantile, resources.times, resources.progress)
     curves = measurer.curves(
         measuring_items(dataset, terms.items),
         terms.repeats,

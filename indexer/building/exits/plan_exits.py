@@ -330,7 +330,7 @@ def fit_plan_exits(
     data: Prepared,
     trainer: Trainer,
     costs: MeasuredCosts,
-    own: Resources,
+    resources: Resources,
 ) -> PlanExits:
     """Fit the early exits of all candidates.
 
@@ -355,7 +355,7 @@ def fit_plan_exits(
             *costs.measurer.compare_answers(whole, early.answer, compared, name=name)
         )
 
-    with own.progress.stage("fitting exits", len(masks)) as on_progress:
+    with resources.progress.stage("fitting exits", len(masks)) as on_progress:
         fitter = PlanExitFitter(
             goal,
             ItemAnswers(
@@ -364,7 +364,7 @@ def fit_plan_exits(
                 table.values[tested],
             ),
             None if fresh is None else _answers(models, fresh),
-            _schedule_fitter(goal, data, trainer, own),
+            _schedule_fitter(goal, data, trainer, resources),
             costs.weight,
             project.refits,
         )
@@ -387,7 +387,7 @@ def _answers(models: Sequence[Model], table: FeatureTable) -> ItemAnswers:
 
 
 def _schedule_fitter(
-    goal: ExitGoal, data: Prepared, trainer: Trainer, own: Resources
+    goal: ExitGoal, data: Prepared, trainer: Trainer, resources: Resources
 ) -> ScheduleFitter | None:
     """Return a fitter of schedules; None if no items are left to fit schedules on."""
     project, fresh = data.project, data.fresh
@@ -396,7 +396,7 @@ def _schedule_fitter(
     key = digest(trainer.task.key, project.refits, fresh and fresh.dataset.digest)
     values = data.table.values[trainer.tested]
     if fresh is None or goal.confidence is None:
-        return ScheduleFitter(values, None, None, own.times, key)
+        return ScheduleFitter(values, None, None, resources.times, key)
     calibration, groups = fresh.values, fresh.dataset.groups
     if project.refits:  # the kept models were trained on the tested items
         parts = divide_aside(groups, goal, project.seed)
@@ -404,4 +404,4 @@ def _schedule_fitter(
             return None
         values, calibration = calibration[parts[0]], calibration[parts[1]]
         groups = groups[parts[1]]
-    return ScheduleFitter(values, calibration, groups, own.times, key)
+    return ScheduleFitter(values, calibration, groups, resources.times, key)

@@ -48,7 +48,7 @@ def refit(
     data: Prepared,
     trainer: Trainer,
     costs: MeasuredCosts,
-    own: Resources,
+    resources: Resources,
 ) -> KeptModels:
     """Train the candidates' models on all items, the best first, and time them again.
 
@@ -59,9 +59,9 @@ def refit(
     if not data.project.refits:
         models = tuple(map(trainer.model, masks))
         return KeptModels(models, (False,) * len(masks), old_costs)
-    full = make_full_trainer(data, trainer, own)
+    full = make_full_trainer(data, trainer, resources)
     limit_s = _limit_s(data, trainer)
-    trained = train_again(masks, searched.qualities, full, limit_s, own.progress)
+    trained = train_again(masks, searched.qualities, full, limit_s, resources.progress)
     again = tuple(mask in trained for mask in masks)
     models = tuple((full if m in trained else trainer).model(m) for m in masks)
     if not trained:
@@ -71,29 +71,31 @@ def refit(
     return KeptModels(models, again, *costs.of_models(key, final, values, again))
 
 
-def make_full_trainer(data: Prepared, trainer: Trainer, own: Resources) -> Trainer:
+def make_full_trainer(
+    data: Prepared, trainer: Trainer, resources: Resources
+) -> Trainer:
     """Return a trainer that trains on all items, and has spent no time yet."""
     key = digest(trainer.task.key, "refit")
-    undivided = own.cache.share(f"sets/{key}/division", {})
+    undivided = resources.cache.share(f"sets/{key}/division", {})
     task = replace(trainer.task, division=undivided, key=key)
     if data.final is not data.table:
         given = {**task.items, "values": data.final.values}
-        task = replace(task, items=own.cache.share(f"sets/{key}/items", given))
-    return Trainer(task, own.workers, own.cache)
+        task = replace(task, items=resources.cache.share(f"sets/{key}/items", given))
+    return Trainer(task, resources.workers, resources.cache)
 
 
 def train_ahead(
-    searched: SearchedSets, data: Prepared, trainer: Trainer, own: Resources
+    searched: SearchedSets, data: Prepared, trainer: Trainer, resources: Resources
 ) -> None:
     """Train all sets that the index may keep on all items, before models are timed.
 
     So a build that waits for times of another machine stops less often.
     """
     if data.project.refits:
-        full = make_full_trainer(data, trainer, own)
+        full = make_full_trainer(data, trainer, resources)
         limit_s = _limit_s(data, trainer)
         masks, qualities = searched.likely_kept(), searched.qualities
-        train_again(masks, qualities, full, limit_s, own.progress)
+        train_again(masks, qualities, full, limit_s, resources.progress)
 
 
 def _limit_s(data: Prepared, trainer: Trainer) -> float:

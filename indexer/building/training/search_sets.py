@@ -102,7 +102,7 @@ class SearchedSets:
         return chosen, answers_along(chosen, masks, qualities)
 
 
-def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
+def make_trainer(data: Prepared, learner: Setting, resources: Resources) -> Trainer:
     """Return the trainer that trains feature sets and measures their quality."""
     project, table, weights = data.project, data.table, data.class_weights
     if project.quality.class_weights is None:  # the project wants none
@@ -119,15 +119,17 @@ def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
     }
     given = {name: array for name, array in arrays.items() if array is not None}
     task = TrainingTask(
-        items=own.cache.share(f"sets/{key}/items", given),
-        division=own.cache.share(f"sets/{key}/division", division_of(data.splits)),
+        items=resources.cache.share(f"sets/{key}/items", given),
+        division=resources.cache.share(
+            f"sets/{key}/division", division_of(data.splits)
+        ),
         metric=data.metric,
         learner=learner,
         seed=project.seed,
         starts=table.features.starts,
         key=key,
     )
-    return Trainer(task, own.workers, own.cache)
+    return Trainer(task, resources.workers, resources.cache)
 
 
 def no_costs(_: int) -> float:
