@@ -1,4 +1,4 @@
-"""One thread for numeric libraries: enough for one item, or for one training."""
+"""Limit numeric libraries to one thread: more do not help for one item or training."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 def one_thread() -> AbstractContextManager[object]:
     """Limit the loaded numeric libraries to one thread, inside a `with` statement.
 
-    `threadpool_limits` searches for the libraries at each call, for milliseconds. This
-    function searches only if a module was imported since the last call.
+    `threadpool_limits` spends milliseconds on finding the libraries at each call. This
+    function looks for them again only if modules were imported since the last call.
     """
     # after an import the number differs, so that the cache does not know it
     held: AbstractContextManager[object] = _libraries(len(sys.modules)).limit(limits=1)

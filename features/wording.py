@@ -24,10 +24,10 @@ UTF8_MARK = b"\xef\xbb\xbf"
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """Return the most similar known name; None if no name is similar.
+    """Return the known name most similar to `name`, or None if no name is similar.
 
-    `cutoff` is the least similarity, 0 to 1. Capitals, underscores, hyphens and spaces
-    do not count.
+    `cutoff` is the minimum similarity, between 0 and 1. The comparison ignores case,
+    underscores, hyphens and spaces.
     """
     plain = {_plain(one): one for one in reversed([*known])}
     close = difflib.get_close_matches(_plain(name[:80]), plain, n=1, cutoff=cutoff)
@@ -41,7 +41,7 @@ def hint(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Join names to a text; only the first names if there are many."""
+    """Join names with commas; of many names, show only the first."""
     if not names:
         return "none"
     more = len(names) - LISTED
@@ -52,11 +52,12 @@ def listed(names: Sequence[str]) -> str:
 def describe_decode_error(
     error: Exception, form: Any = None, document: bytes = b""
 ) -> str:
-    """Describe an error of a decoder: its place in the data, and the reason.
+    """Describe a decoder's error: where in the data it is, and the reason.
 
-    A message on an unknown field of the struct `form` names the nearest known field, a
-    message on a wrong choice all choices, and a message on broken JSON in `document`
-    the usual mistake. The error may also be a UnicodeDecodeError or a RecursionError.
+    If a field is unknown, the message suggests the most similar field of the struct
+    `form`. If a value is not one of the allowed choices, the message lists the choices.
+    If `document` is broken JSON, the message names the likely mistake. `error` may also
+    be a UnicodeDecodeError or a RecursionError.
 
     Examples
     --------
@@ -77,7 +78,7 @@ def describe_decode_error(
 
 
 def _said(what: str, where: str, form: Any) -> str:
-    """Reword msgspec's message `what`, and add the names known at the place `where`."""
+    """Reword msgspec's message `what`; add the field names or choices allowed there."""
     if match := FIELD.fullmatch(what):
         name = match[2][:SHOWN]
         if match[1] == "missing required":
@@ -92,7 +93,7 @@ def _said(what: str, where: str, form: Any) -> str:
 
 
 def _instead(said: str, document: bytes) -> str:
-    """Return the usual mistake behind broken JSON, and its cure; or "" if unknown."""
+    """Return a note on the likely mistake in broken JSON, or "" if none is known."""
     found = STOPPED.search(said)
     if found is None:
         is_twice = said.startswith("Expected `object`, got `str`")
@@ -130,14 +131,14 @@ def _choices(form: Any, where: str) -> str:
 
 
 def _at(form: Any, where: str) -> Any:
-    """Return the type of the field at a place (`where`) of a struct, or None."""
+    """Return the type of the field at a path such as `inner.count`, or None."""
     for name in filter(None, where.split(".")):
         form = _fields(form).get(name.partition("[")[0])
     return form
 
 
 def _fields(form: Any) -> dict[str, Any]:
-    """Return the types of a struct's fields, by name, also for a struct in a union."""
+    """Map a struct's fields to their types; `form` may be a union with a struct."""
     for part in (form, *get_args(form)):
         if isinstance(part, type) and issubclass(part, msgspec.Struct):
             return {field.name: field.type for field in msgspec.structs.fields(part)}

@@ -147,10 +147,10 @@ class Column:
 
 
 class Records(Sequence[Item]):
-    """Some rows of a table, as a sequence of items; a row is made an item when read.
+    """Rows of a table as a sequence of items; each item is made when it is accessed.
 
-    `columns` has the columns of the whole table by name. `rows` (N,) has the positions
-    of the chosen rows, in the order of the items.
+    `columns` maps names to the columns of the whole table. `rows` (N,) has the
+    positions of the chosen rows, in the order of the items.
     """
 
     def __init__(self, columns: Mapping[str, Column], rows: Rows) -> None:
@@ -165,7 +165,7 @@ class Records(Sequence[Item]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[Item]: ...
     def __getitem__(self, place: int | slice) -> Item | Sequence[Item]:
-        """Make the item of a row, or a tuple of the items of a slice."""
+        """Make the item at an index; for a slice, make a tuple of items."""
         if isinstance(place, slice):
             return tuple(self._items(self.rows[place]))
         (item,) = self._items(self.rows[[place]])
@@ -192,7 +192,7 @@ class Records(Sequence[Item]):
 
 
 def take(items: Sequence[Any], places: Rows) -> Sequence[Any]:
-    """Return the items at `places`, by the method `take` of `items` if it has one."""
+    """Return the items at `places`: `items.take(places)` if there is such a method."""
     own = getattr(items, "take", None)
     if own is not None:
         kept: Sequence[Any] = own(places)

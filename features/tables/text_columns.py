@@ -1,8 +1,8 @@
-"""Features of texts, computed on a column of free text in records.
+"""Text features applied to a column of free text in records.
 
-A feature of texts reads a string. On a column, a first step takes the string out of the
-record; the other steps are the same as for texts. The features of one column share
-their steps; features of different columns do not.
+A text feature reads a string, but a record is a mapping. So for each column, a first
+step takes the string out of the record, and the feature's other steps remain the same.
+All features of one column share these steps; no two columns share a step.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,10 @@ class TextOf:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StepOfColumn(Step):
-    """A step of texts on a column. Steps with the same `text` and `of` are equal."""
+    """A step of a text feature, applied to one column of records.
+
+    Two such steps are equal if they have the same `text` and `of`.
+    """
 
     text: TextOf  # Step function that takes the text out of the record
     of: Step | None = None  # Step of texts; None for the step that takes the text
@@ -58,17 +61,17 @@ class StepOfColumn(Step):
 
 
 def name_on(column: str, feature: str) -> str:
-    """Return the name of a feature of texts on a column: `note: learned_words`."""
+    """Return the name of a text feature applied to a column: `note: learned_words`."""
     return f"{column}{BETWEEN}{feature}"
 
 
 def feature_on(
     text: TextOf, feature: Feature, declared: Mapping[str, float] | None = None
 ) -> Feature:
-    """Make a feature of records that computes a feature of texts on one column.
+    """Make a feature of records that applies a text feature to one column.
 
-    `declared` has the costs of obtaining the text, by unit. All features of the same
-    text share these costs.
+    `declared` maps units to the cost of obtaining the column's text. All features of
+    the same column share this cost.
     """
     begin = StepOfColumn(
         f"text of {text.column}",
@@ -91,7 +94,7 @@ def feature_on(
 def _step_on(
     text: TextOf, step: Step, made: dict[Step | None, StepOfColumn]
 ) -> StepOfColumn:
-    """Return the step on a column for a step of texts; reuse the one in `made`."""
+    """Return `step` applied to a column, from `made` if it was made before."""
     if step not in made:
         needs = tuple(_step_on(text, need, made) for need in step.needs)
         made[step] = StepOfColumn(

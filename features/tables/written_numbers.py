@@ -52,7 +52,9 @@ def plain_number(word: str) -> float | None:
 
 
 def read_number(cell: str, decimal: Decimal = ".") -> float:
-    """Read a number as people write it; ValueError for any other text.
+    """Read a number as people write it, such as with a currency or grouped digits.
+
+    `decimal` is the mark before the fraction. Raises ValueError for any other text.
 
     Examples
     --------
@@ -63,7 +65,7 @@ def read_number(cell: str, decimal: Decimal = ".") -> float:
 
 
 def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
-    """Return a number, and the sign of its currency or ""."""
+    """Return a number, and its currency sign; the sign is "" if there is none."""
     found = _SIGNED.fullmatch(cell) if len(cell) <= LONGEST_NUMBER else None
     if found is None or bool(found["open"]) != bool(found["close"]):
         raise ValueError(f"{cell!r} is no number")
@@ -87,7 +89,7 @@ def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
 
 
 def read_numbers(words: Sequence[str], decimal: Decimal) -> list[float] | None:
-    """Return words as numbers of one currency; None if a word is no such number."""
+    """Return `words` as numbers, or None unless all are numbers of one currency."""
     money: set[str] = set()
     numbers = []
     try:

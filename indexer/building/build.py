@@ -114,7 +114,8 @@ def make_index(
 ) -> Index:
     """Make an index from prepared items: all stages from the choice of a learner on.
 
-    If `ahead` is true, models are trained on all items before any model is timed.
+    If `ahead` is true, models are trained on all items before any model is timed. This
+    lets a build do all its training before another machine measures times.
     """
     choice = choose_learner(data, resources, watch)
     trainer = make_trainer(data, choice.setting, resources)

@@ -51,11 +51,11 @@ def digest(*parts: Any) -> str:
 
 
 class Cache:
-    """A folder of small `.pdx` files, one per entry; safe to share between processes.
+    """A folder with one small `.pdx` file per entry; safe to share between processes.
 
-    An entry counts as absent if it cannot be read, if another name is written in it, or
-    if it lacks what its reader needs; the build then makes the entry again. `seen` is
-    True if all worker processes see the folder.
+    An entry counts as absent if its file cannot be read, contains another name, or
+    lacks data that the build needs. The build then makes the entry again. `seen` is
+    True if all worker processes can see the folder.
     """
 
     def __init__(self, folder: Path, *, seen: bool = True) -> None:
@@ -64,16 +64,15 @@ class Cache:
         self._told = False
 
     def load(self, name: str) -> Entry | None:
-        """Return the entry `name`, or None if it is absent or unusable."""
+        """Return the entry `name`, or None if it is absent."""
         return self.recall(name, lambda meta, arrays: (meta, arrays))
 
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
     ) -> Read | None:
-        """Return `read(meta, arrays)` for the entry `name`; None if it is unusable.
+        """Return `read(meta, arrays)` for the entry `name`, or None if it is absent.
 
-        An entry is unusable if its file is missing or broken, or if `read` raises one
-        of the errors in `_MISFITS`.
+        An entry also counts as absent if `read` raises one of the errors in `_MISFITS`.
         """
         path = self._path(name)
         try:
@@ -110,7 +109,7 @@ class Cache:
         return SharedArrays.place(self.folder / name if self.seen else None, arrays)
 
     def names(self, group: str) -> list[str]:
-        """Return the names `GROUP/...` of all entries of a group, sorted."""
+        """Return the sorted names of all entries in `group`, each as `GROUP/...`."""
         found = (self.folder / group).glob("*.pdx")
         return sorted(f"{group}/{path.stem}" for path in found)
 
@@ -119,9 +118,10 @@ class Cache:
 
 
 class ReadOnlyCache(Cache):
-    """The cache of a build on another machine.
+    """A cache that another process fills, and that this process only reads.
 
-    Writing an entry raises the error `lacks`.
+    `lacks` is the error that tells the user to run the other process first; writing an
+    entry raises it.
     """
 
     def __init__(self, folder: Path, lacks: Unfinished) -> None:
@@ -131,7 +131,7 @@ class ReadOnlyCache(Cache):
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
     ) -> None:
-        """Raise the error `lacks`: this process must not write entries."""
+        """Raise the error `lacks`: only the other process writes entries."""
         raise self.lacks
 
     def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
@@ -140,12 +140,12 @@ class ReadOnlyCache(Cache):
 
 
 class AwaitedCache(ReadOnlyCache):
-    """A read-only cache; `lacks` is raised if an entry is missing."""
+    """A read-only cache in which reading an absent entry raises the error `lacks`."""
 
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
     ) -> Read | None:
-        """Return the entry as `Cache.recall` does; raise `lacks` without one."""
+        """Return the entry as `Cache.recall` does; raise `lacks` if it is absent."""
         found = super().recall(name, read)
         if found is None:
             raise self.lacks
@@ -167,10 +167,10 @@ class SharedArrays(Mapping[str, Array]):
 
     @classmethod
     def place(cls, folder: Path | None, arrays: Mapping[str, Array]) -> Self:
-        """Write arrays to files in `folder`; if it is None, keep them in memory.
+        """Write arrays to files in `folder`; if `folder` is None, keep them in memory.
 
-        Arrays in memory are sent with each call to a worker. Raises BadProject if they
-        have more than 16 MB.
+        Arrays in memory are sent with each call to a worker. Raises BadProject if such
+        arrays take more than 16 MB in total.
         """
         count = sum(array.nbytes for array in arrays.values())
         if folder is None and count > MOST_CARRIED:
@@ -188,7 +188,7 @@ class SharedArrays(Mapping[str, Array]):
         return cls(folder, arrays)
 
     def remove(self) -> None:
-        """Delete the files, if any; processes that have mapped them can still read."""
+        """Delete the files, if any; processes that have mapped them keep their data."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 

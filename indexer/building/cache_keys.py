@@ -1,7 +1,7 @@
 """Names of cache entries, with hashes of everything that each entry depends on.
 
-A name depends on the versions of the libraries that computed the entry, and on no other
-libraries. So machines that share a folder may differ in other libraries.
+A name depends only on the versions of the libraries that computed the entry. Machines
+that share a cache may have different versions of all other libraries.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ def feature_keys(
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Makes the names of a build's cache entries."""
+    """The names of a build's cache entries."""
 
     project: Project
     data: str  # Digest of the items with their labels and groups
@@ -53,7 +53,7 @@ class Keys:
     def of(
         cls, project: Project, dataset: Dataset, features: Sequence[StoredFeature]
     ) -> Self:
-        """Make the names for a project with these items and features."""
+        """Make the `Keys` of a project with these items and features."""
         files = project.feature_files
         return cls(project, dataset.digest, feature_keys(features, files))
 

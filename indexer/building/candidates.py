@@ -1,4 +1,4 @@
-"""The candidates of an index: the feature sets that it keeps, and their orders."""
+"""The candidates of an index: the feature sets that it keeps, and their plans."""
 
 import logging
 from collections.abc import Sequence
@@ -73,9 +73,10 @@ def _sizes_of(data: Prepared) -> tuple[Size, Size]:
 
 
 def may_lack(data: Prepared) -> list[int]:
-    """Return sets of features, as bit masks, that a record may lack together.
+    """Return groups of features, as bit masks, that are withheld together.
 
-    These are features that read the same columns, all of which may be empty.
+    A group has all features that read the same columns. If a record lacks one of these
+    columns, none of the group can be computed.
     """
     parts: dict[frozenset[str], int] = {}
     for position, stored in enumerate(data.table.features.stored):
@@ -94,9 +95,9 @@ def say_odd_budgets(
 ) -> None:
     """Warn if all sets cost less than every budget, or more than every budget.
 
-    `curves` (C, T) are the cost polynomials of all sets but the empty set. `budgets`
-    and `sizes` are pairs: smallest and largest. `in_seconds` is True for budgets in
-    seconds.
+    `curves` (C, T) are the coefficients of the cost polynomials of all sets but the
+    empty set. `budgets` has the smallest and the largest budget, in seconds if
+    `in_seconds` is true; `sizes` has the smallest and the largest item size.
     """
     if not len(curves):
         return
@@ -132,11 +133,11 @@ def expected_of(
     trainer: Trainer,
     costs: MeasuredCosts,
 ) -> tuple[Floats, Floats]:
-    """Return the qualities (C,) and the accuracies (C,) to expect on fresh items.
+    """Return candidates' expected qualities (C,) and accuracies (C,) on fresh items.
 
-    Candidates are chosen by measured qualities, which are therefore too high;
-    `expected_qualities` corrects them. The array of accuracies is empty for regression,
-    and if the quality is the accuracy.
+    Candidates are chosen for their high measured qualities, so the measured qualities
+    are biased upwards. `expected_qualities` corrects this bias. The array of accuracies
+    is empty for regression, and if the project's metric is accuracy itself.
     """
     sets, tested = sorted(searched.qualities), trainer.tested
     expected = partial(
@@ -154,10 +155,11 @@ def expected_of(
 
 
 def intervals_of(masks: Sequence[int], data: Prepared, trainer: Trainer) -> Floats:
-    """Return an interval (C, 2) for each candidate's errors: label minus answer.
+    """Return an interval (C, 2) for the error of each candidate's answers.
 
-    A share `project.quality.coverage` of fresh items has errors in the interval. For
-    classes the array is empty.
+    The error is the label minus the answer. It lies in the interval for a share
+    `project.quality.coverage` of fresh items. If labels are classes, the result has
+    shape (0, 2).
     """
     if data.task != "regression":
         return np.empty((0, 2))

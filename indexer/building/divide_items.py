@@ -62,7 +62,7 @@ def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedIte
 
 
 def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
-    """Return the pairs of training and testing rows by which quality is measured."""
+    """Return pairs of training rows and test rows, for measuring quality."""
     project = terms.project
     return split(
         dataset,
@@ -74,9 +74,10 @@ def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
 
 
 def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Division:
-    """Divide the first split's training rows into training and validation, for a race.
+    """Divide the first split's training rows into a race's training and validation.
 
-    So the race sees no item that quality is measured on, except in cross-validation.
+    The race of learners thus uses no item that quality is measured on. With
+    cross-validation this cannot be avoided, as every item is a test item of some fold.
     """
     ((train, _), *_) = splits
     ((fit, test),) = split(
@@ -90,15 +91,15 @@ def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Div
 
 
 def without_rare(dataset: Dataset, parts: int, terms: Terms) -> tuple[Dataset, Rows]:
-    """Treat rare classes as `project.data` says; see `treat_rare_classes`."""
+    """Treat rare classes as the project asks; see `treat_rare_classes`."""
     return treat_rare_classes(dataset, terms.project.data, _fewest(parts, terms))
 
 
 def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
-    """Return a mask (N,) of whole groups of items to calibrate early exits on.
+    """Return a mask (N,) of the items on which early exits are calibrated.
 
-    These are the newest items if items have times. Otherwise they are drawn at random,
-    and not from the project's test items.
+    Groups are not divided. If items have times, the newest are chosen. Otherwise groups
+    are drawn at random, but never from the project's test items.
     """
     project = terms.project
     goal, share = project.exit_goal, 0.0
@@ -114,7 +115,7 @@ def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
 
 
 def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
-    """Return why items do not suffice to calibrate exits; "" if they do."""
+    """Return why items are too few to calibrate exits, or "" if there are enough."""
     goal = terms.project.exit_goal
     if goal is None or goal.confidence is None:
         return ""
@@ -133,12 +134,15 @@ def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
 
 
 def _parts_beside(parts: int) -> int:
-    """Count half parts: two for each of `parts` parts, less one set aside for exits."""
+    """Return the number of parts left after half a part is set aside for exits.
+
+    All parts are halved, so that the parts that are left have equal sizes.
+    """
     return 2 * parts - 1
 
 
 def _fewest(parts: int, terms: Terms) -> int:
-    """Return how many groups each class needs at least; a race needs more."""
+    """Return the minimum number of groups of each class; a race raises it."""
     races = terms.strategy is not None
     if terms.project.trains_rare:
         return 1

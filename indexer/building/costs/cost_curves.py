@@ -1,4 +1,4 @@
-"""Cost curves that a build fits to measured times, and costs of plans by the curves."""
+"""Cost curves that a build fits to measured times, and plans' costs from the curves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Curve:
 
     @property
     def typical(self) -> float:
-        """Median ratio of the measured times to the curve's values, at most 1."""
+        """Median of measured time divided by the curve's value, capped at 1."""
         fitted_s = np.asarray(self.fitted(self.sizes))
         tells = (fitted_s > 0) & (self.seconds > 0)
         if not tells.any():
@@ -40,8 +40,9 @@ class Curve:
     def facts(self) -> dict[str, Any]:
         """Return plain data of the curve, to be stored in an index.
 
-        The data are the name, the coefficients, the share of measured times below the
-        curve, times at some sizes, and all measurements.
+        The data are the curve's name and coefficients, the share of the measured times
+        that the curve covers, measured and predicted times at a few sizes, and all
+        measurements.
         """
         points = []
         distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)
@@ -81,13 +82,13 @@ class Curves:
 
     @property
     def typical(self) -> NDArray[np.float64]:
-        """Median ratio of measured times to the curve, for each curve in `all`."""
+        """The ratio `typical` of each curve in `all`."""
         return np.array([curve.typical for curve in self.all])
 
     def facts(self, extractor: Extractor) -> list[dict[str, Any]]:
         """Return plain data of each curve in `all`.
 
-        For a feature whose seconds are declared, the measurements are None.
+        If a feature's seconds are declared, its measurements are None.
         """
         facts = [curve.facts() for curve in self.all]
         for own, feature in zip(facts, extractor.features, strict=False):
@@ -98,8 +99,9 @@ class Curves:
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
         """Return a table of costs in budget units, from measured and declared costs.
 
-        Declared seconds of a feature replace its measured seconds. `weights` has the
-        number of budget units for one unit of cost, such as "s" or "usd".
+        Declared seconds of a feature replace its measured seconds. `weights` maps each
+        unit of cost, such as "s" or "usd", to the number of budget units that it is
+        worth.
         """
         fitted = [*(curve.fitted for curve in self.all), self.overhead]
         table = np.zeros((len(fitted), max(len(c.coefficients) for c in fitted)))
@@ -124,9 +126,10 @@ def cost_curves(
 ) -> NDArray[np.float64]:
     """Return the cost polynomials (C, T) of plans, one plan for each feature set.
 
-    A plan's cost is the sum of the costs of its features, by `costs` and `masks` (C,);
-    of its model, `model_costs` (C,); and of the models that its exits evaluate,
-    `checks` (C,). The empty set costs only the overhead.
+    Each row has the T coefficients of a polynomial of the item size. A plan's cost is
+    the cost of its features, plus `model_costs` (C,) for its model, plus `checks` (C,)
+    for the models at its checkpoints. `masks` (C,) are the feature sets. The empty set
+    costs only the overhead.
     """
     coefficients = costs.of_many(masks)
     coefficients[:, 0] += model_costs + checks

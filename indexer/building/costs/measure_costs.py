@@ -53,7 +53,7 @@ COMPARED = 500  # rows answered by a whole model and by its schedule, in turn
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCosts:
-    """Measured costs of a project's features and steps; also times models."""
+    """Measured costs of a project's features and steps, with methods to time models."""
 
     measurer: "Measurer"  # Stopwatch of models, with the features of training
     curves: Curves  # Cost curves in seconds
@@ -62,7 +62,7 @@ class MeasuredCosts:
     weight: float  # Units of the budget that a second costs
 
     def of_set(self, mask: int) -> float:
-        """Return the cost of a set's features at median item size, in budget units."""
+        """Return the cost of a set's features in budget units, at median item size."""
         return cost_at(self.table.of(mask).tolist(), self.middle)
 
     def of_models(
@@ -72,11 +72,12 @@ class MeasuredCosts:
         values: NDArray[np.float32],
         again: Sequence[bool] | None = None,
     ) -> tuple[Seconds, Measured]:
-        """Time models; return their costs of an answer (C,), and timing conditions.
+        """Time models; return their costs of one answer (C,), and timing conditions.
 
-        Costs are in units of the budget. `models` maps the mask of each set to a
-        function that loads the set's model. `again` has True for each model that was
-        trained on all items. `key` identifies the trainings, in names of cache entries.
+        Costs are in units of the budget. `models` maps each feature set's mask to a
+        function that loads its model. `again` says of each model whether it was trained
+        on all items. Measured times are cached under names that contain a hash of
+        `key`, so `key` has to identify the trainings.
         """
         named = {}
         flags = again or [False] * len(models)
@@ -125,9 +126,9 @@ class Measurer:
         take: Callable[[OnProgress], Times],
         read: Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Read],
     ) -> Read:
-        """Return the times under `name` in the cache; if there are none, measure them.
+        """Return the times in the cache entry `name`; if it is absent, measure them.
 
-        `take` measures times, and `read` converts the measured or stored data.
+        `take` measures the times. `read` converts the new or stored data to the result.
         """
         cache = self.cache if name else None
         if cache is not None and (found := cache.recall(name, read)) is not None:
@@ -151,8 +152,9 @@ class Measurer:
     ) -> Curves:
         """Time features, steps and overhead on some items, and fit cost curves.
 
-        Each item is timed at least `repeats` times, in random orders drawn with `seed`.
-        If `name` is not empty, the times are kept in the cache under this name.
+        Each item is timed at least `repeats` times, in a random order that depends on
+        `seed`. If `name` is not empty, the times are stored in the cache under this
+        name.
         """
         planned = len(items) * repeats
 
@@ -220,10 +222,10 @@ class Measurer:
     def models(
         self, models: Mapping[str, Callable[[], Model]], values: NDArray[np.float32]
     ) -> tuple[Seconds, Measured]:
-        """Time models; return their seconds for an answer (C,), and timing conditions.
+        """Time models; return their seconds per answer (C,), and timing conditions.
 
-        `models` maps the name of each model's entry in the cache to a function that
-        loads the model. `values` (N, width) has rows to answer.
+        `models` maps names of cache entries to functions that load the models. The
+        models answer rows of `values` (N, width).
         """
         rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
         found = [self._recall(name, _read_seconds) for name in models]
@@ -250,10 +252,11 @@ class Measurer:
         *,
         name: str,
     ) -> tuple[float, float, float]:
-        """Time a model with and without its schedule, in turn, on rows of `values`.
+        """Time a model with and without its schedule, alternately, on rows of `values`.
 
-        Returns the mean seconds without the schedule, the mean seconds with the
-        schedule, and a high quantile of the seconds with the schedule.
+        `whole` answers a row without the schedule, and `early` with it. Returns the
+        mean seconds of `whole`, the mean seconds of `early`, and a high quantile of the
+        seconds of `early`.
         """
         if (kept := self._recall(name, _read_compared)) is not None:
             return kept
@@ -315,7 +318,7 @@ def _read_compared(
 
 
 def read_conditions(meta: Mapping[str, Any]) -> Measured:
-    """Read the result of `conditions`; entries of older versions name no machine."""
+    """Convert the result of `conditions`; older versions did not record the machine."""
     machines = tuple(Machine(*one) for one in meta.get("machines", ()))
     return Measured(Load(*meta["load"]), machines)
 
@@ -326,7 +329,7 @@ def time_answer(
     quantile: float,
     watch: Stopwatch,
 ) -> float:
-    """Return a quantile of the seconds that a model takes to answer one row."""
+    """Return the given quantile of a model's measured seconds to answer one row."""
 
     def time_one(call: int) -> float:
         return watch.time(model.answer, rows[call % len(rows)])

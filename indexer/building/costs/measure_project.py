@@ -1,4 +1,4 @@
-"""`polydom measure PROJECT.toml`: timing for a build that runs on another machine."""
+"""`polydom measure PROJECT.toml`: measure times for a build on another machine."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ def measure_project(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Index:
-    """Measure the times that a build needs; make the index if all else is done.
+    """Measure the times that a build needs; make the index if no other work is left.
 
     Nothing is trained. Features are computed only to time them.
 
@@ -42,15 +42,15 @@ def measure_project(
     cache
         Folder of the build's finished work; by default the folder that a build uses.
     anew
-        True to measure again the times that an earlier call measured.
+        If True, times from earlier calls are measured again.
 
     Raises
     ------
     BadInput
         If `output` is a file other than an index, or cannot be written.
     BadProject
-        If the project does not say `[costs] measured = "later"`, or the build had other
-        libraries than this process.
+        If the project does not say `[costs] measured = "later"`, or if the build used
+        other versions of libraries than this process.
     LacksWork
         If `polydom build` has to do more work first. The measured times are kept.
     """
@@ -86,7 +86,7 @@ def measure_project(
 
 @dataclass(frozen=True)
 class NoWorkers(Workers):
-    """Takes the place of workers if there are none; each call to it raises `lacks`."""
+    """A stand-in for workers in a process without any; calling it raises `lacks`."""
 
     lacks: Unfinished = field(kw_only=True)  # Error to raise for any call
 
@@ -96,7 +96,7 @@ class NoWorkers(Workers):
 
 
 class TimesAnew(Cache):
-    """A cache that returns only times from this process; others are measured again."""
+    """A cache in which entries that other processes wrote count as absent."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

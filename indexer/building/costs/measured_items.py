@@ -1,4 +1,4 @@
-"""Choice of the few items that features are timed on, from small to large."""
+"""The choice of a few items, from small to large, on which features are timed."""
 
 import numpy as np
 
@@ -10,9 +10,9 @@ from ..features.text_features import text_lengths
 
 
 def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
-    """Return positions of up to `count` items, evenly spread from small to large.
+    """Return the positions of up to `count` items, evenly spread from small to large.
 
-    The size of a record with free text is the length of the text.
+    Records with free text are ordered by the length of the text.
     """
     if dataset.kind == "record":
         lengths = text_lengths(dataset.items)  # the size of each record is 1
@@ -25,5 +25,5 @@ def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
 
 
 def measuring_items(dataset: Dataset, count: int) -> list[Item]:
-    """Return up to `count` items to time, evenly spread from small to large."""
+    """Return the items at the positions that `spread_over_sizes` chooses."""
     return [dataset.items[position] for position in spread_over_sizes(dataset, count)]

@@ -46,9 +46,9 @@ class BuildNote(NamedTuple):
 
 
 def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
-    """Write a note for `polydom measure`; return the cache of the times it measures.
+    """Leave a note for `polydom measure`; return the cache that it fills with times.
 
-    Reading a time that is not measured yet raises LacksTimes.
+    Reading a time that was not measured yet raises LacksTimes.
     """
     note = BuildNote(versions(project.feature_files), workers)
     cache.store(_name(project), note._asdict(), {})
@@ -63,9 +63,9 @@ def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
 
 
 def await_work(project: Project, folder: Path | None) -> ReadOnlyCache:
-    """Return a read-only cache of a build that runs on another machine.
+    """Return a read-only view of the cache of a build that runs on another machine.
 
-    `folder` is the cache's folder; None for the folder that the project names.
+    `folder` is the cache's folder; if None, it is the folder that the project names.
     """
     shared = project.cluster.shared
     kept = (folder or project.path(shared or FOLDER)).absolute()

@@ -1,4 +1,4 @@
-"""Measuring an existing index again: candidates remain, costs become this machine's."""
+"""Measure an index's costs on this machine, and keep its candidates and models."""
 
 import math
 from collections.abc import Sequence
@@ -42,10 +42,10 @@ def carried_items(index: Index) -> list[Item]:
 
 
 def project_items(index: Index, project: Project) -> list[Item]:
-    """Read items of a project, as many as a build times, to measure an index again.
+    """Read the items of a project on which a build would time features.
 
-    Raises BadProject if the index is for another kind of items, or if its sizes have
-    one number and the items' two, or the reverse.
+    Raises BadProject if the items are of another kind than the index's items, or if
+    item sizes have one number in the project and two in the index, or vice versa.
     """
     dataset = load_data(project)
     kind = _package(index).kind
@@ -69,10 +69,11 @@ def remeasure(
 ) -> Index:
     """Return the index with costs of features, steps and models on this machine.
 
-    Candidates, models, orders and exits remain unchanged, and sets that the build
-    dropped remain dropped. Each item is timed `repeats` times; by default each feature
-    is timed at least `TIMES` times in total. `files` are the Python files with the
-    user's features. Raises BadInput if the index's costs include no time.
+    Candidates, models, feature orders and exits stay the same; sets that the build
+    dropped are not considered again. Each item is timed at least `repeats` times; by
+    default, each feature gets at least `TIMES` measurements. `files` are the Python
+    files with the user's features. Raises BadInput if the index's costs do not include
+    time.
     """
     package = _package(index)
     weights = package.meta.get("weights", {"s": 1.0})
@@ -123,7 +124,7 @@ def remeasure(
 def _shares(
     part_s: NDArray[np.float64], whole_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the ratio (C,) of `part_s` to `whole_s`; 1 where this is undefined."""
+    """Return `part_s / whole_s` (C,), or ones where this ratio is undefined."""
     ones = np.ones(len(whole_s))
     if not len(part_s):
         return ones

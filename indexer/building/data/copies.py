@@ -52,14 +52,14 @@ def keep_copies_together(dataset: Dataset) -> Dataset:
 
 
 def _numbered(items: StoredItems) -> Rows:
-    """Return numbers of items, shape (N,), equal for items with equal bytes."""
+    """Return each item's number, shape (N,); items with equal bytes share a number."""
     rows = np.ascontiguousarray(items.digests)
     single = rows.view(f"V{rows.shape[1]}").ravel()
     return np.unique(single, return_inverse=True)[1]
 
 
 def _pairs(own: Rows) -> list[Pair]:
-    """Return two positions for each copy: of the first equal item, and of the copy."""
+    """Return a pair of positions for each copy: the first equal item, and the copy."""
     _, first = np.unique(own, return_index=True)
     copies = np.setdiff1d(np.arange(len(own)), first)
     return [(int(first[own[row]]), int(row)) for row in copies]
@@ -74,7 +74,7 @@ def _of_another_class(dataset: Dataset, own: Rows) -> Pair | None:
 def _trained_apart(
     dataset: Dataset, own: Rows, tested: NDArray[np.bool_]
 ) -> tuple[Dataset, Rows]:
-    """Leave training items that are copies of test items out of `dataset` and `own`."""
+    """Remove training items that are copies of test items from `dataset` and `own`."""
     bad = np.flatnonzero(~tested & np.isin(own, own[tested]))
     by_number = dict(zip(own[tested].tolist(), np.flatnonzero(tested), strict=True))
     why = {
@@ -88,8 +88,8 @@ def _trained_apart(
 def joined_groups(groups: Rows, own: Rows) -> Rows:
     """Merge groups that contain copies of the same item; return new groups (N,).
 
-    Items with equal numbers `own` (N,) are copies. Groups A and C are merged, too, if
-    both share copies with a group B.
+    Items are copies if they have the same number in `own` (N,). Merging is transitive:
+    if groups A and B share a copy, and so do B and C, all three are merged.
     """
     count = int(groups.max()) + 1
     size = count + int(own.max()) + 1

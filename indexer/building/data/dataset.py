@@ -157,9 +157,9 @@ class Dataset:
         )
 
     def relabelled(self, labels: Sequence[str]) -> "Dataset":
-        """Return the data set with the class names `labels`, one for each code.
+        """Return the data set with `labels[code]` as the new name of each class.
 
-        Classes with equal new names become one. Raises BadProject if fewer than two
+        Classes that get the same name are merged. Raises BadProject if fewer than two
         classes have items.
         """
         counts = np.bincount(self.codes, minlength=len(labels))
@@ -175,7 +175,7 @@ class Dataset:
 
 
 class NumberedFile(NamedTuple):
-    """The name of a table's file, and the row numbers of its usable rows in it."""
+    """A table's file, and the numbers that its usable rows have in the file."""
 
     name: str
     rows: int  # Number of rows, without rows left out
@@ -183,7 +183,7 @@ class NumberedFile(NamedTuple):
     left_out: tuple[int, ...] = ()  # Numbers of the rows left out, ascending
 
     def number(self, row: int) -> int:
-        """Return the row number, in the file, of the usable row at position `row`."""
+        """Return the number, in the file, of the usable row at position `row`."""
         # left_out[k] - first - k rows that are not left out precede left_out[k]
         before = bisect_right(
             range(len(self.left_out)),
@@ -233,9 +233,9 @@ class RowNames(Sequence[str]):
 def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
     """Return True if numeric labels are quantities rather than names of classes.
 
-    `values` are the different labels, and `counts` has the number of items with each.
-    More than 20 different labels are quantities if one is a fraction, or if one has
-    fewer than 5 items.
+    `values` are the distinct labels, and `counts` the number of items with each label.
+    Labels are quantities if there are more than 20 distinct labels, and some label is
+    not a whole number or has fewer than 5 items.
     """
     if len(values) <= MOST_NUMBERS:
         return False
@@ -245,10 +245,11 @@ def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
 def numbers_of(
     values: NDArray[np.float64], wanted: Task | None
 ) -> NDArray[np.float64] | None:
-    """Return `values` (N,) if they are labels to predict as numbers; None for classes.
+    """Return `values` (N,) if they are labels for regression; None if for classes.
 
-    `wanted` is "regression", or None to decide by the labels, with a warning. Raises
-    BadProject if all numbers are equal.
+    If `wanted` is None, the values decide; if more than 20 of them are distinct, a
+    warning reports the decision. Raises BadProject if the task is regression and all
+    values are equal.
     """
     different, counts = np.unique(values, return_counts=True)
     found = looks_like_numbers(different, counts)
@@ -275,10 +276,10 @@ def numbers_of(
 
 
 def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
-    """Return the data set with numeric labels, if labels are to be predicted as such.
+    """Convert class names to numeric labels if the task is regression.
 
-    This is so if `wanted` is "regression", or if it is None and the labels look like
-    quantities. Otherwise the data set is returned unchanged.
+    The task is `wanted`; if `wanted` is None, it is regression if the labels look like
+    quantities. For classes, the data set is returned unchanged.
     """
     if wanted == "classes":
         return dataset
@@ -328,7 +329,7 @@ def make_dataset(
     times: NDArray[Any] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> Dataset:
-    """Make a data set of items; an item with the group None is a group of its own."""
+    """Make a data set of items. An item whose group is None forms its own group."""
     if not isinstance(items, StoredItems):
         items, names = tuple(items), tuple(names)
         refuse_mixed({item.kind for item in items})

@@ -1,4 +1,4 @@
-"""Descriptions of a table's columns, and warnings with the setting that helps."""
+"""Descriptions of a table's columns, and warnings that name the setting to change."""
 
 import json
 import logging
@@ -80,7 +80,7 @@ def describe_columns(dataset: Dataset) -> list[ColumnFacts]:
 
 
 def describe_column(name: str, column: Column) -> ColumnFacts:
-    """Return the description of one column."""
+    """Return the description of a table's column."""
     codes, cells = column.told_apart()
     counts = np.bincount(codes[codes >= 0], minlength=len(cells))
     example = ""
@@ -177,7 +177,7 @@ def _word_warnings(column: Column, facts: ColumnFacts, leave_out: str) -> Iterat
 
 
 def _unread_if_few(words: Sequence[str], reads: Callable[[str], bool]) -> list[str]:
-    """Return the words that `reads` rejects; no words if it rejects most of them."""
+    """Return the words for which `reads` is False, or [] if they are the majority."""
     sample = words[:: max(len(words) // SAMPLED, 1)]
     read = sum(map(reads, sample))
     if read < NEARLY * len(sample) or read < 2:
@@ -246,7 +246,7 @@ def _copies(dataset: Dataset) -> Iterator[str]:
 
 
 def _hardly_equal_by_chance(records: Records) -> bool:
-    """Return True if far more different rows are possible than there are rows."""
+    """Return True if cells have so many combinations that equal rows are unlikely."""
     ways = 1.0
     for column in records.columns.values():
         _, cells = column.told_apart()
@@ -265,7 +265,7 @@ def _row_codes(records: Records) -> Rows:
 
 
 def _alike(labels: Sequence[str]) -> Iterator[str]:
-    """Yield a warning if class names differ only in case, or are equal numbers."""
+    """Yield a warning if class names differ only in case, or are equal as numbers."""
     classes: dict[str | float, list[str]] = {}
     for label in labels:
         number = plain_number(label)

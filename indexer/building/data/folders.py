@@ -167,7 +167,7 @@ def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
 
 
 def _with_content(row: Row) -> Row:
-    """Return the row with the content of its file in place of the file's path."""
+    """Read the row's file, and put its content in place of its path."""
     path, place = row.content, row.reference.place
     try:
         data = path.read_bytes()
@@ -229,7 +229,7 @@ def _listed_row(reference: Reference, file: Path, cells: Any, data: Data) -> Row
 def _say_unlisted(
     path: Path, folder: Path, rows: Sequence[Row], files: Collection[str], data: Data
 ) -> None:
-    """Raise BadProject if a file is listed twice; warn if files are not listed."""
+    """Raise BadProject if the table lists a file twice; warn if it omits files."""
     times = Counter(row.name for row in rows)
     if len(times) < len(rows):
         ((twice, count),) = times.most_common(1)
@@ -246,7 +246,7 @@ def _say_unlisted(
 
 
 def _naming_column(table: Table, names: Sequence[str], files: Container[str]) -> str:
-    """Return the column that names a file in the first usable row; else the first."""
+    """Return the column with a file's name in the first usable row, or `names[0]`."""
     for row in table.rows(names):
         if not isinstance(row, BadItem):
             return next((n for n in names if _plain(row[n]) in files), names[0])
@@ -254,7 +254,10 @@ def _naming_column(table: Table, names: Sequence[str], files: Container[str]) ->
 
 
 def _plain(name: object) -> str:
-    """Return a path with slashes and composed letters, so that all systems agree."""
+    """Return a path in the form in which paths of all operating systems are compared.
+
+    It has slashes instead of backslashes, and composed Unicode letters (NFC).
+    """
     path = Path(str(name).strip().replace("\\", "/"))
     return unicodedata.normalize("NFC", path.as_posix())
 

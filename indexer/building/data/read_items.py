@@ -49,7 +49,7 @@ from .stored_items import (
 
 
 def read_items(project: Project, cache: Cache, progress: Progress) -> Dataset:
-    """Read a project's items into a data set that worker processes can read, too."""
+    """Read a project's items into a data set that worker processes can also read."""
     with progress.stage("reading items", None) as on_progress:
         dataset = load_data(project, on_progress, cache.folder)
     return dataset if isinstance(dataset.items, Records) else dataset.shared(cache)
@@ -60,12 +60,11 @@ def load_data(
     on_progress: OnProgress | None = None,
     folder: Path | None = None,
 ) -> Dataset:
-    """Read the items that `project.data` names; their order is always the same.
+    """Read the items that `project.data` names, always in the same order.
 
-    A table is held in memory. Other items remain in their files: the data set knows
-    where they are, and reads an item each time it is accessed. Items that are in no
-    file, and lines of a file in another encoding than UTF-8, are first written to
-    `folder`.
+    A table is held in memory. Other items stay in their files, and are read each time
+    they are accessed. Two kinds of items are first written to a file in `folder`: items
+    that a function yields, and lines of a JSON Lines file with an `encoding`.
     """
     _refuse_absent(project)
     if project.data.table is not None:
@@ -143,7 +142,7 @@ def _load_items(
 
 
 def _take(project: Project, row: Row, read: _Read) -> None:
-    """Add an item to `read`; if it is unusable, add its name and the reason instead."""
+    """Add the row's item to `read`; if it is unusable, add its name and the reason."""
     data, label = project.data, row.label
     try:
         if isinstance(row.content, BadItem):
@@ -196,7 +195,7 @@ def _time(row: Row, key: str) -> float:
 
 
 def _weight(value: Any) -> float:
-    """Return the weight of an item; NaN if it is not a number."""
+    """Return an item's weight as a float, or NaN if the weight is not a number."""
     if isinstance(value, bool):
         return math.nan
     try:
@@ -206,7 +205,7 @@ def _weight(value: Any) -> float:
 
 
 def _nothing(project: Project, name: str, skipped: Sequence[tuple[str, str]]) -> str:
-    """Return the error message for a source without usable items."""
+    """Return the error message for a source that has no usable items."""
     data, path = project.data, project.path(name)
     if skipped:
         first, why = skipped[0]
@@ -257,7 +256,7 @@ def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
 
 
 def _text_in(row: Mapping[str, Any], key: str) -> str | BadItem:
-    """Return the text under `key` in a line of JSON Lines, or else a BadItem."""
+    """Return the text under `key` in a line's object, or a BadItem if there is none."""
     text = row.get(key)
     if isinstance(text, str):
         return text

@@ -82,7 +82,7 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
 
 
 def _special(data: Data) -> dict[str, str]:
-    """Return the columns that are no features, such as the label, and their options."""
+    """Map columns that are no features, such as the label, to the keys naming them."""
     named = {
         "label": data.label,
         "group": data.group,
@@ -114,7 +114,7 @@ def _used(table: Table, data: Data) -> list[str]:
 
 
 def _kept(table: Table, raw: RawColumns, data: Data) -> RawColumns:
-    """Return the table's columns without unreadable and empty rows.
+    """Return the table's columns, without rows that are unreadable or empty.
 
     Raises BadProject for an unreadable row if `on_bad_item` is "stop".
     """
@@ -142,9 +142,9 @@ def _kept(table: Table, raw: RawColumns, data: Data) -> RawColumns:
 
 
 def row_numbers(first: int, count: int, bad: Sequence[BadRow]) -> Rows:
-    """Return the row numbers that `count` usable rows have in the file.
+    """Return the numbers, in the file, of the `count` rows that are not `bad`.
 
-    The first row after the names of columns has the number `first`.
+    `first` is the number of the file's first row after the column names.
     """
     every = np.arange(first, first + count + len(bad))
     return np.setdiff1d(every, [row.number for row in bad], assume_unique=True)
@@ -172,10 +172,10 @@ def _skipped(
 def _columns(
     project: Project, tables: Sequence[Table], raw: Sequence[RawColumns]
 ) -> dict[str, Column]:
-    """Return typed columns by name; each has the rows of all tables in turn.
+    """Return typed columns by name; each has the rows of all tables, in order.
 
-    Raises BadProject if a column has two kinds. The columns are removed from `raw`, so
-    that memory is freed meanwhile.
+    Raises BadProject if a column has different kinds in the tables. Columns are removed
+    from `raw` as they are read, which frees memory.
     """
     names = [*raw[0].columns]
     counts = [len(next(iter(own.columns.values()))) for own in raw]
@@ -214,7 +214,7 @@ def _refuse_kinds(
 
 
 def _terms(project: Project, name: str, table: Table) -> ColumnTerms:
-    """Return the settings for reading a column: the project's, and the file's own."""
+    """Return the settings for reading a column, from the project and from its file."""
     data = project.data
     terms = ColumnTerms(
         missing=tuple(data.missing),
@@ -244,10 +244,10 @@ def labels_of(
     task: Task | None,
     terms: ColumnTerms = NUMBERS,
 ) -> tuple[tuple[str, ...], Rows, NDArray[np.float64] | None]:
-    """Return the class names, each row's class code (N,), and numeric labels (N,).
+    """Return class names, each row's class code (N,), and numeric labels (N,).
 
-    Numeric labels are None for classes; for regression there are no class names. Class
-    names are kept as written: `007` and `7` are two classes.
+    For classes, the numeric labels are None. For regression, there are no class names
+    and all codes are 0. Class names are kept as written: `007` and `7` are two classes.
     """
     _refuse_missing(column, names, "no label; each item needs one")
     numbers = None
@@ -285,7 +285,7 @@ def _label_numbers(
 
 
 def classes_of(column: Column) -> tuple[tuple[str, ...], Rows]:
-    """Return the sorted class names, and the position of each row's class in them."""
+    """Return the sorted class names, and each row's class as a position among them."""
     codes, words = column.told_apart()
     texts = [label_of(word) for word in words]
     used = np.unique(codes).tolist()
@@ -311,7 +311,7 @@ def groups_of(column: Column) -> Rows:
 
 
 def times_of(column: Column, data: Data, names: RowNames) -> NDArray[Any]:
-    """Return the times of the rows as numbers (N,); later times are larger."""
+    """Return each row's time as a number (N,); later times are larger."""
     if column.kind in ("word", "text"):
         raise BadProject(
             f"[data] time: column {data.time!r} holds {column.kind}s such as "
@@ -342,8 +342,8 @@ def weights_of(
 ) -> NDArray[np.float64]:
     """Return weights (N,) scaled to mean 1.
 
-    Raises BadProject if a weight is not a number above 0; the message has the row's
-    name and `where`, the name of the weights.
+    Raises BadProject if a weight is not a number above 0. The message contains the name
+    of the row and `where`, the column or key of the weights.
     """
     weights = values.astype(np.float64)
     wrong = np.flatnonzero(~((weights > 0) & (weights < np.inf)))

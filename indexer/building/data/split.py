@@ -1,4 +1,4 @@
-"""Division of labelled items into training and test items; no group is divided."""
+"""Division of labelled items into training and test items; groups stay together."""
 
 from typing import Any
 
@@ -22,13 +22,15 @@ def split(
     folds: int | None,
     train_rare: bool = False,
 ) -> list[tuple[Rows, Rows]]:
-    """Return pairs of training rows and testing rows: one pair, or one for each fold.
+    """Return pairs of training rows and test rows: one pair, or one pair per fold.
 
-    If the project names test items, these are tested on. Otherwise, if items have
-    times, the newest are tested on, a share `held_out` of all. Otherwise
-    `divide_groups` draws parts: `folds` parts, each of which is tested on in one fold,
-    or round(1 / held_out) parts, one of which is tested on. If `train_rare` is true,
-    classes with fewer groups than parts are always trained on and never tested on.
+    The test items are chosen by the first rule that applies. If the project names test
+    items, there is one pair with these. If items have times, there is one pair, whose
+    test rows are the newest share `held_out` of the items. If `folds` is given,
+    `divide_groups` makes that many parts, and each part is the test rows of one pair.
+    Otherwise it makes round(1 / held_out) parts, and the first part is the test rows of
+    one pair. If `divide_groups` makes n parts and `train_rare` is true, groups with
+    items of a class that has fewer than n groups are never tested on.
     """
     if dataset.tested is not None and dataset.tested.any():
         parts = [dataset.tested]
@@ -62,7 +64,7 @@ def split(
 
 
 def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
-    """Return a mask (N,): True for items of groups that contain a rare class."""
+    """Return a mask (N,) of the items in groups that contain a rare class."""
     codes = [dataset.labels.index(label) for label in rare_classes(dataset, fewest)]
     own = dataset.groups[np.isin(dataset.codes, codes)]
     marked: NDArray[np.bool_] = np.isin(dataset.groups, own)
@@ -70,7 +72,7 @@ def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
 
 
 def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
-    """Return the classes with fewer than `fewest` groups, and how many each has."""
+    """Map each class with fewer than `fewest` groups to its number of groups."""
     if not dataset.labels:
         return {}
     have = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
@@ -150,13 +152,13 @@ def _why(label: str, rare: dict[str, int], fewest: int) -> str:
 
 
 def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
-    """Divide items into parts with about equal shares of classes; return parts (N,).
+    """Divide items into parts with similar shares of classes; return each item's part.
 
-    Groups are never divided. They are placed one after the other, the largest first,
-    groups of equal size in random order. Each group goes into the part where it adds
-    least to the sum of squares of the classes' shares; if parts are equal in this, into
-    the smallest. So a class with at least as many groups as parts is in every part, if
-    no group has several classes.
+    The result has shape (N,). Groups are never divided. They are placed one after the
+    other, from the largest to the smallest; groups of equal size come in random order.
+    A group goes into the part that has least of the group's classes so far, and of
+    equal parts, into the smallest. If no group has several classes, each class with at
+    least as many groups as parts is in every part.
     """
     names, own = np.unique(groups, return_inverse=True)
     kinds = int(codes.max()) + 1
@@ -182,8 +184,7 @@ def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
 def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
     """Draw a share of the groups at random; return a mask (N,) of their items.
 
-    Labels and contents do not influence the draw, so the drawn items represent fresh
-    items.
+    The draw ignores labels and contents, so that the drawn items represent fresh items.
     """
     names, own = np.unique(groups, return_inverse=True)
     drawn = np.zeros(len(names), np.bool_)
@@ -193,10 +194,11 @@ def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
 
 
 def newest_groups(groups: Rows, times: NDArray[Any], share: float) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the items in the newest groups, about a share of all items.
+    """Return a mask (N,) of the newest groups, with about a share of all items.
 
-    Groups are chosen until they have the share. A group is as new as its newest item.
-    Of equally new groups, the group with the higher number is chosen first.
+    Groups are chosen from the newest to the oldest until they have at least `share` of
+    all items. A group is as new as its newest item. Of equally new groups, the group
+    with the higher number is chosen first.
     """
     names, own = np.unique(groups, return_inverse=True)
     newest = np.full(len(names), times.min())

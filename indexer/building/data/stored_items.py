@@ -1,8 +1,8 @@
-"""Items that remain in their files and are read when they are accessed.
+"""Items that stay in their files and are read when they are accessed.
 
 A stored item is a file, a line of a JSON Lines file, or a byte range of a file that the
-build wrote. Memory holds only a table of the places where items are stored, under 100
-bytes an item. Other processes receive the path of this table.
+build wrote. Memory holds only a table of where items are stored, with less than 100
+bytes for each item. Other processes receive the path of this table.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ BLOCK = 1024  # items looked up in the table at a time
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A folder or a file that contains items, and the way to read them."""
+    """A folder or file that contains items, and the format of its items."""
 
     # Form of an item: a file, a line with a JSON object, or a piece of msgpack
     form: Form
@@ -50,7 +50,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Reference(NamedTuple):
-    """The file or folder of one item, and the item's place in it."""
+    """Where one item is stored: its `Place`, and its position or file name there."""
 
     place: Place  # Folder or file of the item
     number: int = 0  # Number of the line or piece, for the item's name
@@ -66,7 +66,7 @@ class Reference(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An item as it is read: its place, content, label, group, time and weight."""
+    """An item as its source yields it, with its label, group, time and weight."""
 
     reference: Reference
     content: Any
@@ -82,7 +82,7 @@ class Row(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The labelled items of a file or folder; each is read when its row is yielded."""
+    """The labelled items of a file or folder; yielding a row reads its item."""
 
     rows: Iterable[Row]  # Rows, read one after the other
     most: int | None = None  # Upper bound on the number of rows; None if unknown
@@ -91,17 +91,18 @@ class Source(NamedTuple):
 
 
 class StoredItems(Sequence[Item]):
-    """n items of one kind that are read from files when they are accessed.
+    """A sequence of items of one kind that are read from files when they are accessed.
 
     Accessing an item raises BadProject if it has changed since the items were stored.
-    Other processes receive only the places of the items if they can read the files;
-    otherwise they receive the items.
+    Pickling writes only where the items are stored, or the items themselves if other
+    processes cannot read the files.
 
-    The `table` has arrays for all N items of a data set: `places` (N,), positions among
-    the places; `numbers`, `offsets` and `lengths` (N,); `sizes` (N,) or (N, 2);
-    `digests` (N, 16); the items' own `names` as bytes with their `name_starts`; and
-    `facts`, the kind and the places as msgpack. `order` has the array `rows`, positions
-    among the N items. Its entries from `start` to `stop` are these n items.
+    `table` has arrays about all N items of a data set: `places` (N,), the number of
+    each item's `Place`; `numbers`, `offsets` and `lengths` (N,), as in `Reference`;
+    `sizes` (N,) or (N, 2); and `digests` (N, 16). It also has the items' file names, as
+    bytes `names` with their `name_starts`, and `facts`, the kind and all places as
+    msgpack. `order["rows"]` has positions among the N items; those from `start` to
+    `stop` are the n items of this sequence.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class StoredItems(Sequence[Item]):
         self._stop = len(order["rows"]) if stop is None else stop
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle where items are stored, or the items if workers cannot read files."""
+        """Pickle where the items are stored, or the items if they are not shared."""
         if not self.is_shared:
             return tuple, ([*self],)
         return StoredItems, (self.table, self._order, self._start, self._stop)
@@ -200,14 +201,14 @@ class StoredItems(Sequence[Item]):
             yield from rows.tolist()
 
     def take(self, places: Rows) -> "StoredItems":
-        """Return the stored items at some positions, in that order."""
+        """Return the stored items at `places`, in that order."""
         return StoredItems(self.table, {"rows": self.rows[places]})
 
     def shared(self, cache: Cache) -> "StoredItems":
-        """Return these items in a form that other processes read from files.
+        """Return these items in a form that other processes can read.
 
-        The table of the items' places is written to the cache. If other processes
-        cannot see the cache, the items are returned unchanged.
+        The table is written to the cache. If other processes cannot see the cache, the
+        items are returned unchanged.
         """
         if not cache.seen:
             return self
@@ -241,7 +242,7 @@ class StoredItems(Sequence[Item]):
         return place.path
 
     def _item(self, row: int, file: IO[bytes]) -> Item:
-        """Read the item at position `row` of all N items from its open file."""
+        """Read the item at position `row` of all N items; `file` is its open file."""
         table = self.table
         file.seek(int(table["offsets"][row]))
         data = file.read(int(table["lengths"][row]))
@@ -263,7 +264,7 @@ class StoredNames(Sequence[str]):
         self._items = items
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle where items are stored, or the names if workers cannot read files."""
+        """Pickle the stored items, or the names themselves if items are not shared."""
         if not self._items.is_shared:
             return tuple, ([*self],)
         return StoredNames, (self._items,)
@@ -276,21 +277,21 @@ class StoredNames(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> "StoredNames": ...
     def __getitem__(self, place: int | slice) -> "str | StoredNames":
-        """Return an item's name; for a slice, return names to be made when accessed."""
+        """Make an item's name; a slice yields names that are made when accessed."""
         if isinstance(place, slice):
             return StoredNames(self._items[place])
         return self._items.name(int(self._items.rows[place]))
 
     def take(self, places: Rows) -> "StoredNames":
-        """Return the names at some positions, in that order."""
+        """Return the names at `places`, in that order."""
         return StoredNames(self._items.take(places))
 
 
 class StoredItemsWriter:
     """Makes `StoredItems` of items that are added one by one.
 
-    Items that are in no file are written to files, which appear only if the `with`
-    block ends without an error.
+    Items that are not in a file yet are written to new files. These appear only if the
+    `with` block ends without an error.
     """
 
     def __init__(self) -> None:
@@ -314,7 +315,7 @@ class StoredItemsWriter:
         return len(self._places_of)
 
     def add(self, item: Item, reference: Reference) -> None:
-        """Add an item to the table; write its content if it is in no file yet."""
+        """Add an item; write its content to a file if it is not in one yet."""
         place, number, offset, length, own_name = reference
         if place.form == "piece":
             offset, length = self._write(item, Path(os.fsdecode(place.path)))
@@ -340,7 +341,7 @@ class StoredItemsWriter:
         return offset, self._pieces[path].write(msgspec.msgpack.encode(item.payload))
 
     def items(self) -> StoredItems:
-        """Return all added items, at least one; they must be of one kind."""
+        """Return all added items: at least one, and all of the same kind."""
         (kind,) = self.kinds
         digests = np.frombuffer(self._digests, np.uint8).reshape(-1, DIGEST)
         sizes = np.array(self._sizes)
@@ -361,7 +362,7 @@ class StoredItemsWriter:
 
 
 def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> StoredItems:
-    """Write items to the file `path`, with their names; return them as stored items."""
+    """Write items and their names to the file `path`; return them as stored items."""
     place = Place("piece", os.fsencode(path.absolute()))
     with StoredItemsWriter() as writer:
         for item, name in zip(items, names, strict=True):
@@ -370,7 +371,7 @@ def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> Stor
 
 
 def digest_of(payload: Any) -> bytes:
-    """Return a hash of an item's content, of 16 bytes."""
+    """Return a 16-byte hash of an item's content."""
     content = msgspec.msgpack.encode(payload)
     return hashlib.blake2b(content, digest_size=DIGEST).digest()
 

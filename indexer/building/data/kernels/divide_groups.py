@@ -24,11 +24,13 @@ def divide_in_order(
 ) -> None:
     """Put each group into the part that has the fewest items of the group's classes.
 
-    Groups are placed one after the other, as `order` (G,) says. Group g has `counts[j]`
-    items of class `classes[j]`, for j from `starts[g]` to `starts[g + 1]`. An item of
-    class k counts `weights[k]`. Three arrays are filled: `held` (P, K) with the items
-    of each class in each of the P parts, and `sizes` (P,) with the items in each part,
-    both zero before the call; and `part_of` (G,) with the part of each group.
+    Groups are placed one after the other, in the given `order` (G,). Group g has
+    `counts[j]` items of class `classes[j]`, for j from `starts[g]` to `starts[g + 1]`.
+    When parts are compared, each item of class k has the weight `weights[k]`. If parts
+    are equal, the part with fewer items in total is taken. The function fills three
+    arrays: `held` (P, K), the number of items of each class in each part; `sizes` (P,),
+    the number of items in each part; and `part_of` (G,), the part of each group. The
+    caller passes `held` and `sizes` filled with zeros.
     """
     parts = held.shape[0]
     for place in range(order.shape[0]):
