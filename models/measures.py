@@ -3,13 +3,11 @@
 All functions raise BadInput if there is no row, if shapes differ, or if a number is out
 of range.
 
-labels, choices : (N,)
-    Classes as whole numbers from 0 on, N > 0; labels of `r2`, `mae` and `d2_absolute`
-    are finite numbers.
-scores : (N, K)
-    Score of each class, higher for likelier. Classes from K on have no scores.
-weights : (N,), optional
-    Weight of each row, finite, >= 0 and not all 0; 1 by default.
+labels, choices : (N,) Classes as whole numbers from 0 on, N > 0. For `r2`, `mae` and
+`d2_absolute`, labels are finite numbers instead. scores : (N, K) Scores of classes 0 to
+K - 1; a higher score means a likelier class. Labels may also be classes from K on,
+which have no scores. values : (N,) Predicted numbers, finite. weights : (N,), optional
+Weight of each row, finite, >= 0 and not all 0; 1 by default.
 """
 
 from typing import Any
@@ -42,7 +40,7 @@ def confusion(
 ) -> Floats:
     """Compute the confusion matrix (classes, classes).
 
-    Entry (i, j) is the weight of the rows with label i and choice j.
+    Entry (i, j) is the total weight of the rows with label i and choice j.
     """
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
@@ -64,9 +62,10 @@ def balanced_accuracy(
 def macro_f1(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the mean of the classes' F1, the harmonic mean of precision and recall.
+    """Compute the mean F1, the harmonic mean of precision and recall, over the classes.
 
-    The mean leaves out classes without rows, but choosing such a class is an error.
+    The mean leaves out classes that are no row's label. Choosing such a class still
+    lowers the recall of the row's class.
     """
     right, own, chosen = _hits(labels, choices, weights)
     there = own > 0
@@ -78,9 +77,9 @@ def log_loss(
 ) -> float:
     """Compute the mean negative logarithm of the probability of a row's label, in nats.
 
-    Probabilities below float64's epsilon count as epsilon, as in scikit-learn. So do
-    the probabilities of classes without scores. BadInput if scores are not
-    probabilities.
+    Probabilities below float64's epsilon are raised to epsilon, as in scikit-learn. If
+    the label is a class without a score, its probability is also taken to be epsilon.
+    Raises BadInput if scores are not probabilities.
     """
     own, shares = _codes("labels", labels), _scores(scores)
     each = _weights(own, shares, weights)
@@ -97,9 +96,10 @@ def auc(
 ) -> float:
     """Compute the area under the ROC curve, in [0, 1]; K >= 2.
 
-    With two classes the result is the area of the second class. With more classes it is
-    the mean area of each class against the rest (macro one-vs-rest). The mean leaves
-    out classes that no row or every row has, and is NaN if no class is left.
+    With two classes, the result is the area for the second class against the first.
+    With more classes, it is the mean area for each class against the rest (macro
+    one-vs-rest). The mean leaves out a class if no row or every row has it, and is NaN
+    if no class is left.
     """
     own, given = _codes("labels", labels), _scores(scores)
     each = _weights(own, given, weights)
@@ -113,10 +113,10 @@ def auc(
 
 
 def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Compute R^2: the share of the labels' squared deviation that values explain.
+    """Compute R^2, the coefficient of determination.
 
-    The result is at most 1, at worst -infinity. If all labels are equal, it is 1 if all
-    values are right, else 0, as in scikit-learn.
+    The result is at most 1, and has no lower limit. If all labels are equal, it is 1 if
+    all values equal the labels, else 0, as in scikit-learn.
     """
     own, given, each = _numbers(labels, values, weights)
     largest = np.abs(own).max() or 1.0
@@ -133,7 +133,7 @@ def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -
 def mae(
     labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the mean absolute error of values, in units of the labels."""
+    """Compute the mean absolute error of values, in the unit of the labels."""
     own, given, each = _numbers(labels, values, weights)
     with np.errstate(over="ignore"):
         return float(np.average(np.abs(own - given), weights=each))
@@ -142,7 +142,10 @@ def mae(
 def d2_absolute(
     labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute D^2: the share of the labels' absolute deviation that values explain."""
+    """Compute D^2: 1 - (sum of absolute errors) / (the same sum for the median label).
+
+    If all labels are equal, the result is 1 if all values equal the labels, else 0.
+    """
     own, given, each = _numbers(labels, values, weights)
     order = np.argsort(own, kind="stable")
     total = np.cumsum(each[order])
@@ -155,9 +158,9 @@ def d2_absolute(
 
 
 def _explained(own: Floats, given: Floats, rest: float, all_: float) -> float:
-    """Return 1 - rest / all_, the share of the deviation that is explained.
+    """Return 1 - rest / all_.
 
-    If `all_` is 0, return 1 if all values equal the labels, else 0.
+    If `all_` is 0, return 1 if the values `given` equal the labels `own`, else 0.
     """
     if not all_ > 0:
         return float((own == given).all())
@@ -188,10 +191,10 @@ def are_probabilities(scores: Floats) -> bool:
 
 
 def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float | None:
-    """Compute the area under the ROC curve of one class.
+    """Compute the area under the ROC curve for one class against the rest.
 
-    `is_own` (N,) is True for the rows of the class. None if these rows or the other
-    rows have no weight.
+    `is_own` (N,) is True for the rows of the class. Returns None if these rows or the
+    other rows have no weight.
     """
     _, rank = np.unique(scores, return_inverse=True)
     own = np.bincount(rank, weights * is_own)
@@ -206,7 +209,7 @@ def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float |
 def _hits(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Return each class's weight among right choices, among labels, among choices."""
+    """Return three weights for each class: of right choices, of labels, of choices."""
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
     count = int(max(own.max(), chosen.max())) + 1

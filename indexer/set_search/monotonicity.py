@@ -36,11 +36,14 @@ class Violations:
 
     @property
     def tolerance(self) -> float:
-        """Largest loss of accuracy; with this tolerance, no pair is a violation."""
+        """Largest loss of accuracy: the smallest tolerance that allows all of them."""
         return float(self.largest.max())
 
     def quantile(self, share: float) -> float:
-        """Return the quantile `share` of the losses of accuracy, 0 without losses."""
+        """Return the quantile at `share`, in [0, 1], of the losses of accuracy.
+
+        Only violations have a loss. Without violations, the quantile is 0.
+        """
         counts = np.cumsum(self.histogram.sum(axis=0))
         if counts[-1] == 0:
             return 0.0
@@ -53,8 +56,9 @@ def measure_violations(
 ) -> Violations:
     """Compare trained sets with their trained subsets, and count violations.
 
-    `masks` and `accuracies` (E,) are the trained sets of m features. If there are more
-    than `MOST_TESTS` pairs, only every n-th set is compared.
+    `masks` (E,) are the trained sets of m features, and `accuracies` (E,) their
+    accuracies. If there are more than `MOST_TESTS` pairs to compare, only every n-th
+    set is compared with its subsets.
     """
     stride = max(1, math.ceil(masks.size * masks.size / MOST_TESTS))
     pairs = np.zeros(m + 1, np.int64)

@@ -1,9 +1,9 @@
-"""Poly-Dom (ICSP, algorithm 2): search for feature sets that are worth a training.
+"""Poly-Dom (ICSP, algorithm 2): search for the feature sets that are worth training.
 
 The sandwich rule: if a trained set and its trained superset are almost equally
 accurate, the sets between the two are never trained, as none of them can be worth its
-cost. The rule assumes that a superset is at least as accurate, up to a tolerance.
-Violations of this assumption are counted on the trained sets.
+cost. The rule assumes that a superset is at least as accurate as its subset, up to a
+tolerance. Violations of this assumption are counted on the trained sets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOTHING: Mapping[int, float] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class PolyDomSearch:
-    """The trained sets that `search` found, and the alpha that they prove."""
+    """The result of `search`: the trained sets, and the alpha that they prove."""
 
     m: int  # Number of features
     expanded: Expanded  # Accuracy of every trained set, by mask
@@ -52,7 +52,7 @@ class PolyDomSearch:
 
 
 class _Stopped(Exception):
-    """Raised if the budget of trainings or seconds is used up."""
+    """Raised when no training or no time is left in the budget."""
 
 
 @dataclass
@@ -86,7 +86,7 @@ class _State:
         self.count = len(known)
 
     def run(self, alpha: float) -> None:
-        """Train all sets that are open at `alpha`; the smallest and largest first."""
+        """Train all sets that are open at `alpha`, layer by layer from both ends."""
         for size in range(self.m // 2 + 1):
             self._expand_layer(size, alpha)
             if self.covering and size > 0:
@@ -126,19 +126,19 @@ class _State:
             raise _Stopped
 
     def _most_left(self) -> int | None:
-        """Return an upper bound on the trainings to come; None if unknown."""
+        """Return the maximum number of trainings to come, or None if it is unknown."""
         still_open = self.sandwich.count_open(self.alpha, self.tolerance)
         most = min(self.trainings_left, math.inf if still_open is None else still_open)
         return None if most == math.inf else int(most)
 
     def _cover_layer(self, size: int, alpha: float) -> None:
-        """Bound the accuracy of supersets of the trained sets with `size` features.
+        """Bound the accuracies of the supersets of trained sets with `size` features.
 
-        Let a(S) be the accuracy of a set S, and W further features. Under
-        diminishing returns, a(S + W) is at most a(S) plus the sum of the gains
-        a(S + w) - a(S) of each feature w in W. ICSP's rule (property 3.4) bounds
-        each single gain, so for alpha > 1 many small gains may exceed alpha in
-        sum. This function bounds the sum of the gains.
+        Let a(S) be the accuracy of a set S. Under diminishing returns, a(S + W), for
+        any further features W, is at most a(S) plus the sum of the gains a(S + w) -
+        a(S) of the single features w in W. ICSP's rule (property 3.4) limits each
+        single gain. But many small gains may together exceed alpha, so this function
+        limits their sum.
         """
         expanded = self.sandwich.expanded()
         chosen = np.bitwise_count(expanded.masks) == size
@@ -195,8 +195,8 @@ def search(
     ----------
     m
         Number of features, 1 to 62. Up to 24 features, the search needs 24 * 2 ** m
-        bytes and little time beside the trainings; for more features, memory and time
-        grow with the number of trained sets.
+        bytes, and little time in addition to the trainings. For more features, its
+        memory and time grow with the number of trained sets.
     accuracy
         Function from a feature set (a mask; bit i is feature i) to the accuracy of the
         best model on this set, in [0, 1]. It is called once per set, first for the
@@ -205,23 +205,26 @@ def search(
         Largest factor, >= 1, by which an untrained set may be more accurate than the
         best trained set that costs no more.
     tolerance
-        Largest loss of accuracy from a set to a superset: e of ICSP, property 3.10.
+        Maximum by which a superset may be less accurate than its subset: e of ICSP,
+        property 3.10.
     covering
-        True to use the covering rule, too (ICSP, property 3.4). The rule is sound only
-        if accuracy has diminishing returns: with labels f1 XOR f2 it misses {f1, f2}.
+        If True, also use the covering rule (ICSP, property 3.4). The rule is sound only
+        if accuracy has diminishing returns: if labels are f1 XOR f2, the rule misses
+        the set {f1, f2}.
     budget, budget_s
-        Largest number of trainings, and seconds; None for no limit. When the time is
-        up, the current training still ends. `budget_s=math.inf` makes the search
-        progressive and interruptible without a limit.
+        Maximum number of trainings, and maximum seconds; None for no limit. When the
+        time is up, the current training is still completed. `budget_s=math.inf` makes
+        the search progressive and interruptible without a limit.
     batch
-        True if `accuracy` takes a list of sets of one size, yields their accuracies in
-        order, and runs in parallel by itself. Every yielded accuracy counts as trained.
+        If True, `accuracy` takes a list of sets, all with the same number of features,
+        and yields their accuracies in order; it may train them in parallel. A set
+        counts as trained once its accuracy is yielded.
     known
         Accuracies of sets trained before, by mask. If there are any, the empty set and
         the set of all features must be among them.
     progress
-        Function called after every training with the number of trained sets, and the
-        largest possible number of trainings to come. The latter is None (unknown) for
+        Function called after every training with two numbers: the trained sets so far,
+        and the most trainings that may still follow. The latter is None (unknown) for
         more than 24 features without a `budget`.
     now
         Monotonic clock, in seconds.
@@ -261,7 +264,10 @@ def search(
 
 
 def _steps(target: float, state: _State) -> Iterator[float]:
-    """Yield falling alphas: each is half as far from `target` as the proven alpha."""
+    """Yield decreasing alphas, ending with `target`.
+
+    Each is halfway between `target` and the alpha proven so far.
+    """
     alpha = max(FIRST_ALPHA, target)
     while alpha - target > SMALLEST_STEP:
         yield alpha
@@ -275,7 +281,8 @@ def in_batches(
 ) -> Callable[[list[int]], Iterable[float]]:
     """Return a function that maps a list of sets to their accuracies.
 
-    This is `accuracy` itself if `batch`; otherwise `accuracy` takes a single set.
+    If `batch` is True, this is `accuracy` itself. Otherwise `accuracy` takes a single
+    set, and the returned function calls it for each set.
     """
     return accuracy if batch else lambda masks: map(accuracy, masks)
 
@@ -303,7 +310,7 @@ def train_each(
 
 
 def check_features(m: int) -> None:
-    """Raise BadInput if the number m of features is not 1 to 62."""
+    """Raise BadInput unless the number of features m is in 1 to 62."""
     if not 1 <= m <= MAX_FEATURES:
         raise BadInput(f"m is {m!r}; it must be 1 to {MAX_FEATURES} features")
 

@@ -21,7 +21,7 @@ MOST_SETS = 1 << 16  # sets that are counted or listed at once
 
 
 class Expanded(Mapping[int, float]):
-    """A mapping from each trained set (a mask) to its accuracy; masks ascend."""
+    """A mapping from each trained set (a mask), in ascending order, to its accuracy."""
 
     def __init__(self, masks: Masks, accuracies: Accuracies) -> None:
         self.masks = masks
@@ -67,7 +67,7 @@ class _DenseSandwich:
         return out[: kernels.dense_open_sets(*bounds, size, alpha, tolerance, out)]
 
     def count_open(self, alpha: float, tolerance: float) -> int:
-        """Return the number of open sets, which never grows during a search."""
+        """Return the number of open sets. During a search, this number never rises."""
         self._refresh()
         count = 0
         for start in range(0, self.accuracy.size, MOST_SETS):
@@ -77,7 +77,7 @@ class _DenseSandwich:
         return count
 
     def bound(self, tolerance: float) -> float:
-        """Return the smallest alpha that leaves no set open; infinity if none does."""
+        """Return the smallest alpha that closes all sets; infinity if no alpha does."""
         self._refresh()
         bounds = (self.accuracy, self.below, self.above)
         return float(kernels.dense_bound(*bounds, tolerance))
@@ -97,7 +97,7 @@ class _DenseSandwich:
 
 
 class _SparseSandwich:
-    """Bounds like `_DenseSandwich`, for more features.
+    """Bounds of the accuracies of sets of many features, computed when needed.
 
     The memory grows with the number of trained sets, not with 2 ** m.
     """
@@ -139,9 +139,9 @@ class _SparseSandwich:
         """Return None: there are too many sets to count."""
 
     def bound(self, tolerance: float) -> float:
-        """Return an alpha that leaves no set open; a smaller one may do so, too.
+        """Return an alpha that closes all sets; it need not be the smallest.
 
-        Only the empty and the full set are compared.
+        It is computed only from the accuracies of the empty set and of all features.
         """
         lowest, highest = float(self.accuracies[0]), float(self.accuracies[-1])
         if lowest <= 0.0:
@@ -159,7 +159,7 @@ class _SparseSandwich:
 def make_sandwich(m: int) -> _DenseSandwich | _SparseSandwich:
     """Return an object that bounds the accuracies of all sets of m features.
 
-    Up to `DENSE_FEATURES` features, arrays have the bounds of every set. For more
-    features, bounds are computed from the trained sets when needed.
+    Up to `DENSE_FEATURES` features, the bounds of every set are stored in arrays. For
+    more features, bounds are computed from the trained sets when needed.
     """
     return _DenseSandwich(m) if m <= DENSE_FEATURES else _SparseSandwich(m)

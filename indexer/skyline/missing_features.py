@@ -1,8 +1,9 @@
 """Add candidates to an index for items for which some features cannot be computed.
 
-The best set without a feature may have been pruned, because a set with the feature
-dominates it. Candidates are added first for items that lack one part of the features,
-or all parts but one, then two, and so on.
+For such an item, the best set may have been pruned, because a set with a missing
+feature dominates it. Missing features come in parts, such as the features that need the
+same column. Candidates are added first for items that lack one part or all parts but
+one, then for items that lack two parts or all but two, and so on.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -34,14 +35,15 @@ def best_without(
     budgets: tuple[float, float] | None,
     kept: Collection[int],
 ) -> Rows:
-    """Return the rows of candidates to index beside `kept`, for items without features.
+    """Return the rows of candidates to index in addition to `kept`.
 
     Each of `parts` is a mask of features that an item lacks together. For each
-    combination of missing parts, `prune` chooses among the candidates (`masks`) that
-    need no missing feature. The function tries the chosen ones, the most accurate
-    first. It adds a candidate that is more accurate, by `WORTH` or more, than all
-    indexed ones that are usable and cost no more at the largest size. For
-    `coefficients`, `accuracies`, `sizes` and `budgets` see `prune`.
+    combination of missing parts, `prune` is applied to the candidates (`masks`) that
+    need no missing feature. The candidates that it returns are tried, the most accurate
+    first. A candidate is added if its accuracy is at least `WORTH` higher than that of
+    every indexed candidate that needs no missing feature either and costs no more at
+    the largest size. For `coefficients`, `accuracies`, `sizes` and `budgets` see
+    `prune`.
     """
     sets, costs = np.array(masks, np.uint64), costs_at(coefficients, sizes[1])
     found, most = list(kept), max(MORE, len(kept)) + len(kept)
@@ -64,10 +66,10 @@ def best_without(
 
 
 def _levels(parts: Sequence[int]) -> Iterator[list[int]]:
-    """Yield lists of combinations of missing parts, each combination as one mask.
+    """Yield lists of combinations of missing parts; a combination is one mask.
 
-    The first list has the combinations of one part, and of all parts but one; the
-    second list those of two parts, and of all parts but two; and so on.
+    The first list has the combinations of one part, and those of all parts but one. The
+    second list has those of two parts, and those of all parts but two; and so on.
     """
     every, seen = sum(parts), set[int]()
     for k in range(1, len(parts) // 2 + 1):

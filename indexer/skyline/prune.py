@@ -32,14 +32,15 @@ def prune(
     """Return the rows of the candidates that no other candidate dominates, ascending.
 
     A candidate dominates another if it is at least as accurate and costs no more at
-    every size in the range `sizes` (ICSP, properties 3.6 and 3.7). Of equal
-    candidates, the first row is returned. Exact crossings of cost curves decide, not
-    samples of sizes. Dominance has no factor alpha: in a chain of candidates, each
-    dominated by the next, the factors would multiply.
+    every size in the range `sizes` (ICSP, properties 3.6 and 3.7). Of equal candidates,
+    the first row is returned. Costs are compared at all sizes, by the exact crossings
+    of cost curves. Dominance does not allow for a factor alpha of lost accuracy,
+    because such factors would multiply in a chain of candidates that dominate each
+    other.
 
-    With a range of `budgets`, only for sizes of one number, the function returns the
-    candidates that are the best for some size and some budget in the ranges (for one
-    budget, ICSP's Problem 3).
+    With a range of `budgets`, the function returns only the candidates that are the
+    best choice for some size in `sizes` and some budget in `budgets`. This needs sizes
+    of one number. For a single budget, it is ICSP's Problem 3.
     """
     low, high = sizes
     if budgets is not None and not 0 < budgets[0] <= budgets[1] < math.inf:
@@ -69,10 +70,11 @@ def _best_within(
 ) -> NDArray[np.int64]:
     """Return the rows of candidates that are the best for some size and budget.
 
-    At each size, a candidate is the best for some budget if it is on the skyline,
-    costs at most the largest budget, and no more accurate candidate fits the
-    smallest budget. So candidates are tested from the most accurate down, each at
-    the sizes at which all candidates before it exceed the smallest budget.
+    At a given size, a candidate is the best for some budget if three conditions hold:
+    it is on the skyline, it costs at most the largest budget, and no more accurate
+    candidate costs at most the smallest budget. So candidates are tested from the most
+    accurate down. Each is tested only at the sizes at which all more accurate
+    candidates cost more than the smallest budget.
     """
     least, most = budgets[0] * (1 - ROUNDING), budgets[1] * (1 + ROUNDING)
     curves = np.ascontiguousarray(coefficients)
@@ -97,9 +99,9 @@ def _best_within(
 def _spans(
     curve: Floats, budget: float, sizes: tuple[float, float], *, above: bool
 ) -> Spans:
-    """Return the sizes at which a cost curve is above a budget.
+    """Return the intervals of sizes at which a cost curve is above `budget`.
 
-    If `above` is False, return the sizes at which it is not above the budget.
+    If `above` is False, return the intervals at which it is not above `budget`.
     """
     level = np.zeros(len(curve))
     level[0] = budget

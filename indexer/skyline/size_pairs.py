@@ -24,9 +24,10 @@ def prune_pairs(
     """Return the rows of candidates that are not proven to be dominated, ascending.
 
     This is `prune` for sizes of two numbers. One candidate never costs more than
-    another if the difference of their costs is nowhere negative. This is proven if all
-    Bernstein coefficients of the difference, in the rectangle of sizes, are at least 0.
-    If some are negative, the rectangle is halved, up to `DEEPEST` times.
+    another if the difference of their costs is nowhere negative. This is proven if no
+    Bernstein coefficient of the difference in the rectangle `sizes` is negative. If
+    some are, the rectangle is halved, up to `DEEPEST` times, and the test is repeated
+    in each half.
     """
     check_pairs(coefficients, accuracies, sizes)
     order = by_accuracy(coefficients, accuracies, sizes)
@@ -40,8 +41,8 @@ def by_accuracy(
 ) -> NDArray[np.int64]:
     """Return the rows of all candidates, sorted by descending accuracy.
 
-    Equally accurate candidates are sorted by the cost at the largest size, then at the
-    smallest size, then by row.
+    Of equally accurate candidates, the one that costs less at the largest size comes
+    first, then the one that costs less at the smallest size, then the smaller row.
     """
     costs = np.ascontiguousarray(coefficients)
     low_s, high_s = (pair_costs(costs, *size) for size in sizes)
@@ -69,11 +70,12 @@ def control_values(coefficients: Floats, sizes: tuple[Pair, Pair]) -> Floats:
 
 
 def _blossoms(low: float, high: float, degree: int) -> Floats:
-    """Return the Bernstein coefficients of x ** p on [low, high], as an array [p, i].
+    """Return the Bernstein coefficients, on [low, high], of x ** p for each power p.
 
-    Coefficient [p, i] is the blossom of x ** p. Take i copies of `high` and
-    `degree` - i copies of `low`; the blossom is the mean product of p of these numbers,
-    over all choices of p.
+    Row p, for p = 0 ... `degree`, has the coefficients i = 0 ... `degree` of x ** p.
+    Coefficient i is the value of the blossom (polar form) of x ** p at i times `high`
+    and `degree` - i times `low`: the mean, over all choices of p of these numbers, of
+    their product.
     """
     values = np.empty((degree + 1, degree + 1))
     for p in range(degree + 1):

@@ -17,11 +17,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Skylines:
-    """The skylines of all sizes in a range: for each candidate, intervals of sizes.
+    """The skylines of all sizes in a range, as intervals of sizes for each candidate.
 
     A candidate is on the skyline of a size if it is more accurate than all candidates
     that cost no more at that size. Of equal candidates, only the first row is on the
-    skyline. The size at which a skyline changes belongs to the new skyline.
+    skyline. A size at which the skyline changes has the skyline of the sizes just above
+    it.
     """
 
     # (S,) int64: Candidate of each interval; ordered by row, then by size
@@ -44,10 +45,12 @@ def skylines(
 ) -> Skylines:
     """Return the skylines of all sizes in the range `sizes`.
 
-    `coefficients` (C, d + 1) are the cost curves of C candidates. A candidate is on the
-    skyline at sizes where it costs less than all candidates that are at least as
-    accurate. So the function adds candidates, the most accurate first, to one lower
-    envelope of cost curves. The result is that of ICSP's algorithm 3, a sweep of sizes.
+    `coefficients` (C, d + 1) are the cost curves, polynomials of degree d, of C
+    candidates. A candidate is on the skyline at sizes where it costs less than all
+    candidates that are at least as accurate. So candidates are added, the most accurate
+    first, to a lower envelope of cost curves; an added candidate is on the skyline
+    where it lowers the envelope. The result is that of ICSP's algorithm 3, a sweep of
+    sizes.
     """
     check_candidates(coefficients, accuracies, sizes)
     order = np.argsort(-accuracies, kind="stable")
@@ -80,10 +83,10 @@ def check_candidates(
 
 
 def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
-    """Raise BadInput unless costs are finite and accuracies in [0, 1].
+    """Raise BadInput unless costs are finite and accuracies are in [0, 1].
 
-    `coefficients` must have the shape (C, T), and `accuracies` (C,). `terms` is the
-    name of T in the message.
+    `coefficients` must have the shape (C, T), and `accuracies` (C,). In an error
+    message, T is called `terms`.
     """
     if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
         raise BadInput(

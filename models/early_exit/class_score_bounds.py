@@ -1,4 +1,4 @@
-"""For rows that stopped early: bounds on the class scores of the whole ensemble."""
+"""Bound the whole ensemble's class scores of a row that stopped early."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ EPSILON = float(np.finfo(np.float64).eps)
 def bound_sums(
     terms: BaseModels, order: NDArray[np.int64]
 ) -> tuple[Floats, Floats] | None:
-    """Bound the sum of all later base scores, for each position of `order`.
+    """For each position of `order`, bound the sum of the base scores after it.
 
-    Returns (least, most), each (T, R) for R sums, with room for rounding errors.
-    Returns None if base scores have no bounds, as those of linear terms.
+    Returns (least, most), each (T, R) for R raw scores, widened to allow for rounding
+    errors. Returns None if base scores have no bounds, as in linear models.
     """
     try:
         least, most = terms.bounds()
@@ -42,10 +42,10 @@ def bound_sums(
 
 
 def rounding_of(classifier: Classifier) -> Floats:
-    """Return (width, least, largest), by which score bounds allow for rounding errors.
+    """Return the three numbers by which bounds on class scores allow for rounding.
 
-    Lower bounds are reduced by `width`, upper bounds are raised by `width`. Both are
-    then clipped to [least, largest].
+    These are (width, least, largest). Lower bounds are reduced by `width`, and upper
+    bounds are raised by `width`. Both are then clipped to [least, largest].
     """
     head, scorer = classifier.head, classifier.scorer
     of_links = (len(head.classes) + 16) * EPSILON
@@ -84,8 +84,9 @@ def bound_by_difference(
 ) -> Callable[[int, float], Bounds] | None:
     """Return a function that bounds the two class scores of a row that stopped early.
 
-    The function takes the number of base models used, in `order`, and the sum so far;
-    it returns (least, largest) for each class. None if there are no such bounds.
+    The function takes the number of base models used, in `order`, and the row's sum
+    over these base models. It returns (least, largest) for each class. The result is
+    None, instead of a function, if the model's class scores cannot be bounded.
     """
     scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
     if scores is None or sums is None:
@@ -122,7 +123,7 @@ def _bound_logistic(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassBounds:
-    """Computes bounds on a row's class scores after an early stop; K > 2 classes."""
+    """Computes bounds on the class scores of rows that stopped early; K > 2 classes."""
 
     # `least` and `most`: (T, K): Bounds on what the base models after each position add
     # to the sums, from `bound_sums`
@@ -133,7 +134,7 @@ class ClassBounds:
     bound: Any  # Compiled `bound_scores`
 
     def of(self, used: int, totals: Floats) -> Bounds:
-        """Return (least, largest) for the class score of each of K classes.
+        """Return (least, largest) for the row's score of each of K classes.
 
         The row stopped after `used` >= 1 base models, with the sums `totals` (K,).
         """
@@ -147,7 +148,7 @@ class ClassBounds:
 def bound_by_class(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> ClassBounds | None:
-    """Make `ClassBounds` for an order of base models; None if they have no bounds."""
+    """Make `ClassBounds` for an order of base models; None if these have no bounds."""
     sums = bound_sums(terms, order)
     if sums is None:
         return None

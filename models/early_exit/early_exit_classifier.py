@@ -1,4 +1,4 @@
-"""A scikit-learn classifier that evaluates a fitted ensemble and stops it early."""
+"""A scikit-learn classifier that evaluates a fitted ensemble with early exits."""
 
 from collections.abc import Sequence
 from numbers import Real
@@ -26,7 +26,7 @@ TINY = np.nextafter(0.0, 1.0)  # least sum for which the second class is chosen
 
 
 def _gives_probabilities(classifier: Any) -> bool:
-    """Return True if a classifier's estimator predicts probabilities.
+    """Return True if `classifier.estimator` predicts probabilities.
 
     A Booster or a model file always does.
     """
@@ -50,16 +50,17 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         of trees, lattices or linear terms, a Pipeline with such a classifier at its
         end, a FrozenEstimator of either, a Booster, or the path of a model file.
     alpha
-        Share of decisions that may differ from the whole ensemble's, in [0, 1): on the
-        rows passed to `fit`, or with `confidence` on fresh rows.
+        Share of decisions that may differ from the whole ensemble's, in [0, 1). The
+        share refers to the rows passed to `fit`, or to fresh rows if `confidence` is
+        given.
     confidence
-        Confidence in (0, 1) with which `alpha` holds on fresh rows. Half of the rows
-        are then set aside to prove this promise, which `schedule_.promise` states.
-        If None, nothing is promised about fresh rows.
+        Confidence in (0, 1) with which `alpha` holds on fresh rows. To prove this
+        promise, half of the rows passed to `fit` are set aside; `schedule_.promise`
+        states it. If None, nothing is promised about fresh rows.
     feature_costs
         (d,) cost of each column, >= 0; None for no costs.
     random_state
-        Seed of the division into halves.
+        Seed that divides the rows into halves; used only with `confidence`.
 
     Attributes
     ----------
@@ -119,8 +120,8 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             Not used.
         groups
             (N,) number or name of each row's group, if some rows belong together,
-            such as the rows of one patient. A group is never divided between the
-            halves, and the promise allows for dependence within groups.
+            such as the rows of one patient. All rows of a group go to the same half,
+            and the promise allows for dependence within groups.
 
         Raises
         ------
@@ -180,10 +181,9 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the sums over all base models: (N,) for two classes, else (N, K).
 
-        Rows do not stop early here. If `predict` chooses another class for a row than
-        the whole ensemble does, the sums of these two classes are swapped (for two
-        classes: the sign is changed), so that the largest sum is that of the class from
-        `predict`.
+        Rows do not stop early here. If `predict` chooses a class other than the whole
+        ensemble's, the sums of these two classes are swapped (for two classes, the sign
+        is changed). So the largest sum always belongs to the class from `predict`.
         """
         check_is_fitted(self)
         X = self._taken(X, reset=False)
@@ -197,9 +197,8 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the class probabilities (N, K), computed from all base models.
 
-        This method exists if the estimator's own does. If `predict` chooses another
-        class for a row than the whole ensemble does, the probabilities of these two
-        classes are swapped.
+        This method exists if the estimator has it. If `predict` chooses a class other
+        than the whole ensemble's, the probabilities of these two classes are swapped.
         """
         check_is_fitted(self)
         X = self._taken(X, reset=False)
@@ -233,7 +232,7 @@ def _compiled(source: Any) -> Ensemble:
 def _swapped(scores: Floats, chosen: Codes) -> Floats:
     """Swap each row's largest score with the score of its chosen class, in place.
 
-    Argmax then returns the chosen class, also in ties.
+    Then argmax returns the chosen class, even if scores tie.
     """
     rows, best = np.arange(len(scores)), scores.argmax(axis=1)
     largest = scores[rows, best]

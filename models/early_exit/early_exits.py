@@ -33,7 +33,7 @@ NO_WIDTH = 2**62  # wider than any row: no row is passed to a kernel that is mis
 
 
 class EarlyAnswer(NamedTuple):
-    """One row's class, the number of base models used, class scores or their bounds."""
+    """The answer to one row: its class, and class scores or bounds on them."""
 
     code: int  # Position of the chosen class
     used: int  # Base models evaluated, 1 to T
@@ -82,7 +82,10 @@ class _Evaluator:
         return self.classifier.classes[self.choices(X)[0]]
 
     def choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
-        """Return two arrays (N,): positions of rows' classes, and base models used."""
+        """Return each row's class as a position, and its number of base models used.
+
+        Both arrays have the shape (N,).
+        """
         return self._choices(self.classifier.rows(X))
 
     def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
@@ -99,11 +102,11 @@ class _Evaluator:
         return chosen, codes >> 2
 
     def _follow(self, X: Rows) -> tuple[Floats, Codes]:
-        """Return the sums (N, R) with which rows stopped, and codes (N,).
+        """Return the rows' sums (N, R) at the moment they stopped, and codes (N,).
 
-        A code is 4 * (number of base models used) + the answer. If no kernel fits the
-        rows, a row that did not stop early or has infinite sums gets NaN sums and the
-        answer UNDECIDED.
+        A code is 4 * (number of base models used) + the answer. If X does not fit the
+        kernel, a row that did not stop early, or whose sums are infinite, gets the sums
+        NaN and the answer UNDECIDED.
         """
         packed = self.packed
         if packed is not None and X.dtype == np.float32 and X.shape[1] >= packed.width:
@@ -118,24 +121,24 @@ class _Evaluator:
         return totals, codes
 
     def _chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """Return the class (N,) of each row, from the results of `_follow`.
+        """Return each row's class (N,) from the results of `_follow`.
 
-        A row that did not stop early may nearly tie; its class is provisional, and the
-        caller computes it again.
+        The class of a row that nearly ties is provisional: the caller computes it
+        again.
         """
         return self.stops.chosen(totals, codes)
 
     def _exact(self, X: Rows) -> Codes:
-        """Return classes (N,) from all base models, added in the library's order."""
+        """Return classes (N,) from all base models, added in the original's order."""
         return self.classifier.head.choose(self.classifier.scorer.raw(X))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class EarlyExit(_Evaluator):
-    """An ensemble for two classes that stops evaluating rows when a schedule says so.
+    """An ensemble for two classes whose rows stop early as a schedule says.
 
-    A row that does not stop early gets the class that the original model predicts. If
-    the schedule has another threshold than the ensemble, such a row gets the class of
+    A row that does not stop early gets the class that the original model predicts. But
+    if the schedule has another threshold than the ensemble, the row gets the class of
     `Schedule.evaluate`. Immutable; safe to share between threads.
     """
 
@@ -174,9 +177,9 @@ class EarlyExit(_Evaluator):
         return int(self._choices(self.classifier.row(row)[None])[0][0])
 
     def answer(self, row: Rows) -> EarlyAnswer:
-        """Return one full row's class, base models used, and class scores or bounds.
+        """Return the `EarlyAnswer` to a full row (width,), with the class of `choose`.
 
-        The class is that of `choose`. BadRow if an evaluated linear term is not finite.
+        Raises BadRow if an evaluated linear term is not finite.
         """
         try:
             fits = (
@@ -201,7 +204,7 @@ class EarlyExit(_Evaluator):
         return make_answer((answer, used, self.classifier.answer(row)[1], None))
 
     def _follow_one(self, row: Rows) -> tuple[int, float]:
-        """Return one row's code and sum, as `_follow` does."""
+        """Return one row's code and sum, like the results of `_follow`."""
         (total,), (code,) = self._follow(row[None])
         if code & 3 == UNDECIDED and self.stops.clear(total[None])[0]:
             code += int(total[0] > self.stops.threshold) - UNDECIDED
@@ -219,7 +222,7 @@ class EarlyExit(_Evaluator):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class MarginExit(_Evaluator):
-    """An ensemble for K > 2 classes that stops evaluating rows when a schedule says so.
+    """An ensemble for K > 2 classes whose rows stop early as a schedule says.
 
     Immutable; safe to share between threads.
     """
@@ -243,9 +246,9 @@ class MarginExit(_Evaluator):
         return chosen if chosen >= 0 else self.classifier.choose(row)
 
     def answer(self, row: Rows) -> EarlyAnswer:
-        """Return one full row's class, base models used, and class scores or bounds.
+        """Return the `EarlyAnswer` to a full row (width,), with the class of `choose`.
 
-        The class is that of `choose`. BadRow if an evaluated linear term is not finite.
+        Raises BadRow if an evaluated linear term is not finite.
         """
         packed = self.packed
         if packed is not None and packed.takes(row):

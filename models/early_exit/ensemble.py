@@ -26,9 +26,9 @@ class Ensemble:
     """A compiled classifier as the sum of its T base models.
 
     A base model is a tree, a lattice, or one term of a linear model. In boosting for
-    more than two classes a base model is a round, with one tree for each class. Between
-    two classes, the sum of the bias and the base scores decides; among more classes,
-    the largest of K such sums.
+    more than two classes, a base model is a round, with one tree for each class. With
+    two classes, the bias and all base scores are added to one sum, whose sign decides.
+    With more classes, there is one such sum for each class, and the largest decides.
     """
 
     classifier: Classifier
@@ -47,7 +47,7 @@ class Ensemble:
 
     @property
     def exchangeable(self) -> bool:
-        """True if base models are equally good in any order, as a forest's are."""
+        """True if base models are equally good in any order, like a forest's trees."""
         scorer = self.classifier.scorer
         return isinstance(scorer, SumOfTerms) and scorer.gives_shares()
 
@@ -58,7 +58,7 @@ class Ensemble:
 
     @property
     def bias(self) -> NDArray[np.float64]:
-        """Sums (K,) before the first base model; BadInput unless K > 2."""
+        """Values (K,) at which the classes' sums begin; BadInput unless K > 2."""
         if self.binary:
             raise BadInput("an ensemble for two classes has a threshold, no bias")
         return self.terms.base_bias()
@@ -80,8 +80,9 @@ class Ensemble:
     def base_scores(self, X: Rows) -> NDArray[np.float64]:
         """Return the scores that base models add to the sums, for rows X (N, width).
 
-        The scores are (N, T) for two classes, and (N, T, K) for more classes. With two
-        classes, a tree of a forest adds the difference of its two class shares.
+        The scores are (N, T) for two classes, and (N, T, K) for more. In a forest for
+        two classes, a tree's score is its share of the second class minus that of the
+        first.
         """
         return self._base_scores(self.rows(X))
 
@@ -116,9 +117,9 @@ class Ensemble:
     def decision_function(self, X: Rows) -> NDArray[np.float64]:
         """Return the sum over all base models: (N,) for two classes, else (N, K).
 
-        The sums equal the original model's `decision_function` to the bit, if it has
-        one that adds in float64. For a forest of two classes, a sum is the probability
-        of the second class minus that of the first.
+        The sums equal those of the original model's `decision_function` to the bit, if
+        it exists and adds in float64. For a forest of two classes, a sum is the
+        probability of the second class minus that of the first.
         """
         raw = self.classifier.scorer.raw(self.rows(X))
         if raw.shape[1] == 2 and self.binary:
@@ -126,7 +127,7 @@ class Ensemble:
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:
-        """Return class scores (N, K), equal to the original's `predict_proba`.
+        """Return class scores (N, K), equal to those of the original's `predict_proba`.
 
         If the original has no `predict_proba`, class scores are computed from its
         `decision_function`.
@@ -134,7 +135,7 @@ class Ensemble:
         return self.classifier.predict_scores(X)
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """Return labels (N,), equal to the original's `predict`."""
+        """Return labels (N,), equal to those of the original's `predict`."""
         return self.classifier.predict(X)
 
     def fit_early_exit(
@@ -154,26 +155,26 @@ class Ensemble:
         included. Use rows that the ensemble was not trained on, as it is too sure of
         its training rows; without such rows, see `swap_columns`.
 
-        Trees of a forest keep their order, as they are equally good. The schedule is
-        fitted on copies of the rows, in which the trees have random orders.
+        A forest's trees keep their order, as they are equally good. The schedule is
+        then fitted on copies of the rows in which the trees have random orders.
 
-        If base scores would take more than `fitting_rows.MOST_BYTES`, a random sample
-        of the rows is used. Linear terms are put into blocks, unless their order or
-        costs are given.
+        If base scores would need more than `fitting_rows.MOST_BYTES` bytes, a random
+        sample of the rows is used. Linear terms are evaluated in blocks, with one test
+        for an early exit after each block, unless their order or costs are given.
 
         Parameters
         ----------
         X
             (N, width) rows to fit on.
         alpha
-            Share of decisions that may change, in [0, 1): on these rows, or with
-            `confidence` on fresh rows.
+            Share of decisions that may change, in [0, 1). The share refers to these
+            rows, or to fresh rows if `confidence` is given.
         confidence
             Confidence in (0, 1) with which `alpha` holds on fresh rows; the evaluator's
             `schedule.promise` states it.
         calibration, groups
-            (M, width) rows that serve only to prove the promise, needed with
-            `confidence`; (M,) their groups, as for `fit_schedule`.
+            Rows (M, width) that serve only to prove the promise, needed with
+            `confidence`; and their groups (M,), as for `fit_schedule`.
         feature_costs
             (width,) cost of each column, >= 0. The first base model that reads a column
             pays for it.
@@ -229,11 +230,11 @@ class Ensemble:
     def _fit_shuffled(
         self, scores: Floats, alpha: float, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
-        """Fit a schedule that keeps the given order, on copies of `scores`.
+        """Fit a schedule with the given order, on shuffled copies of `scores`.
 
-        In the copies, the base models of each row have random orders. While the
-        schedule changes more than the share `alpha` of the decisions, the fit is
-        repeated with half the share.
+        In the copies, the base models of each row have random orders. If the schedule
+        changes more than the share `alpha` of the rows' decisions, the fit is repeated
+        with half the share, until it does not.
         """
         decisions = options["decisions"]
         many, of_many = shuffle_scores(scores, decisions, options.get("seed", 0))
@@ -259,9 +260,9 @@ class Ensemble:
     def early_exit(self, schedule: Schedule | MarginSchedule) -> EarlyExit | MarginExit:
         """Make the evaluator that follows a schedule.
 
-        The schedule's threshold decides, even if it differs from the ensemble's.
-        BadInput if the schedule is for other numbers of base models or classes, or
-        another bias.
+        The schedule's threshold decides, even if it differs from the ensemble's. Raises
+        BadInput if the schedule has another number of base models or classes, or
+        another bias, than the ensemble.
         """
         if isinstance(schedule, Schedule):
             self._check_binary()
@@ -285,7 +286,10 @@ class Ensemble:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassSums:
-    """Base models for K > 2 classes, each of `group` terms, such as a round's trees."""
+    """Base models for K > 2 classes; each consists of `group` terms.
+
+    For example, the terms of a boosting round are its trees, one for each class.
+    """
 
     terms: BaseModels
     group: int
@@ -301,7 +305,7 @@ class ClassSums:
         return self.terms.light
 
     def base_bias(self) -> Floats:
-        """Return the sums (K,) before the first base model."""
+        """Return the values (K,) at which the classes' sums begin."""
         return self.terms.base_bias()
 
     def base_scores(self, X: Rows) -> Floats:
@@ -314,7 +318,10 @@ class ClassSums:
         return rounds
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return each base model's smallest and largest score by class, both (T, K)."""
+        """Return the smallest and largest score of each base model for each class.
+
+        Both arrays have the shape (T, K).
+        """
         least, most = self.terms.bounds()
         rounds = self.size, self.group, least.shape[1]
         return least.reshape(rounds).sum(axis=1), most.reshape(rounds).sum(axis=1)
@@ -325,7 +332,7 @@ class ClassSums:
         return np.logical_or.reduceat(each, np.arange(0, len(each), self.group))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack base models in `order` for a kernel that stops by the rule `stops`.
+        """Pack base models, in `order`, for a kernel that applies the rule `stops`.
 
         Return None if there is no kernel for the base models.
         """
@@ -346,9 +353,9 @@ def as_ensemble(classifier: Classifier) -> Ensemble:
 def check_bias(
     given: NDArray[Any], own: NDArray[np.float64], classes: NDArray[Any]
 ) -> None:
-    """Raise BadInput if a schedule's bias, `given`, is not the ensemble's `own`.
+    """Raise BadInput unless a schedule's bias, `given`, equals the ensemble's, `own`.
 
-    Differences by rounding are allowed. The error names the class, from `classes`.
+    Rounding errors are allowed. The error names the class, from `classes`.
     """
     if given.shape != own.shape:
         raise BadInput(

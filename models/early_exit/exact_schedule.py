@@ -19,13 +19,13 @@ def exact_schedule(ensemble: Ensemble) -> Schedule | MarginSchedule:
 
     With two classes, a row stops if the remaining base models cannot move its sum past
     the threshold. With more classes, it stops if they cannot raise another class above
-    the leading class. The schedule needs no rows to fit on, and changes no answer. Rows
-    use many more base models than with a schedule of `fit_schedule` that may change a
-    few answers in a thousand.
+    the leading class. The schedule needs no rows to fit on, and changes no answer. But
+    rows use many more base models than with a schedule from `fit_schedule` that may
+    change a few answers in a thousand.
 
-    Raises BadInput if the ensemble is linear, as its terms have no bounds; or if it
-    chooses among more than two classes by probabilities of one class against the rest,
-    which can tie at 1.
+    Raises BadInput for a linear ensemble, as its terms have no bounds. Also raises
+    BadInput if the class, of more than two, is chosen by one-vs-rest probabilities:
+    these may both round to 1, and so tie although the sums differ.
     """
     if not ensemble.binary:
         return _exact_margins(ensemble)
@@ -51,9 +51,9 @@ def _exact_margins(ensemble: Ensemble) -> MarginSchedule:
 
 
 def _widest(least: Floats, most: Floats) -> Floats:
-    """Return the largest gain (T,) of one class over another.
+    """Return the largest amount (T,) by which one class can gain on another.
 
-    `least` and `most` (T, K) are the bounds on what each class can gain.
+    `least` and `most` (T, K) are bounds on what is added to the sum of each class.
     """
     gains = most[:, :, None] - least[:, None, :]
     classes = np.arange(least.shape[1])

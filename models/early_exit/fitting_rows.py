@@ -30,7 +30,10 @@ AnySchedule = TypeVar("AnySchedule", bound=Schedule | MarginSchedule)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """T cheap base models in B blocks; schedules treat a block as one base model."""
+    """A division of T cheap base models into B blocks.
+
+    Schedules are fitted as if a block were a single base model.
+    """
 
     # (T,) int64: Base models, block after block, ascending within each block
     order: NDArray[np.int64]
@@ -38,11 +41,11 @@ class Blocks:
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Position (B,) in `order` of the first base model of each block."""
+        """Position (B,) of each block's first base model in `order`."""
         return np.cumsum(self.sizes) - self.sizes
 
     def sums(self, scores: Floats) -> Floats:
-        """Return the sum of the scores in each block: (N, B) or (N, B, K).
+        """Add up the scores in each block: (N, B) or (N, B, K).
 
         `scores` (N, T) or (N, T, K) are the scores of single base models.
         """
@@ -66,7 +69,7 @@ class Blocks:
 
 
 def make_blocks(spread: Floats) -> Blocks:
-    """Divide T base models into blocks, in descending order of `spread` (T,)."""
+    """Divide T base models into blocks, sorted by descending `spread` (T,)."""
     count = min(MOST_BLOCKS, int(np.ceil(np.sqrt(len(spread)))))
     widest = np.argsort(-spread, kind="stable")
     parts = [np.sort(part) for part in np.array_split(widest, count)]
@@ -86,7 +89,7 @@ class FitScores:
     def in_blocks(self, X: Rows) -> "FitScores":
         """Return a `FitScores` that computes one score for each block of base models.
 
-        The first blocks get the base models whose scores vary most on rows X.
+        The base models whose scores vary most on rows X form the first blocks.
         """
         rows = X[:: max(1, len(X) // SAMPLE)]
         total = square = np.zeros(())
@@ -104,18 +107,22 @@ class FitScores:
     def parts(self, X: Rows) -> Iterator[Rows]:
         """Yield X in parts of consecutive rows.
 
-        The scores of a part take at most `PART_BYTES`, unless it is a single row.
+        The scores of a part need at most `PART_BYTES` bytes, unless it is a single row.
         """
         step = max(1, PART_BYTES // self.row_bytes)
         return (X[first : first + step] for first in range(0, len(X), step))
 
     def scores(self, X: Rows) -> Floats:
-        """Compute the scores of X at once: (N, T[, K]), or (N, B[, K]) for B blocks."""
+        """Compute the scores of all rows X in one call.
+
+        The shape is (N, T) for two classes and (N, T, K) for more; with B blocks, B
+        replaces T.
+        """
         scores = self.base_scores(X)
         return scores if self.blocks is None else self.blocks.sums(scores)
 
     def of(self, X: Rows) -> Floats:
-        """Compute the scores of all rows X, a few rows at a time."""
+        """Compute the same as `scores`, but for a few rows at a time."""
         out = np.empty((len(X), *self.scores(X[:1]).shape[1:]))
         first = 0
         for part in self.parts(X):
@@ -124,9 +131,9 @@ class FitScores:
         return out
 
     def draw(self, X: Rows, seed: int) -> Rows:
-        """Draw random rows of X, as many as `MOST_BYTES` of scores allow.
+        """Draw random rows of X, so many that their scores fit into `MOST_BYTES` bytes.
 
-        The rows keep their order. X is returned if all rows fit.
+        The rows keep their order. X itself is returned if all rows fit.
         """
         most = MOST_BYTES // max(1, self.scores(X[:1]).nbytes)
         if len(X) <= most:
@@ -135,9 +142,9 @@ class FitScores:
         return X[np.sort(drawn)]
 
     def fresh(self, X: Rows, decisions: NDArray[Any]) -> FreshRows:
-        """Return calibration rows: the scores and `decisions` (N,) of rows X.
+        """Return rows X as calibration rows, with their scores and `decisions` (N,).
 
-        Scores are computed when they are read, for few rows at a time.
+        Scores are computed when they are read, for a few rows at a time.
         """
 
         def read() -> Iterator[tuple[Floats, NDArray[Any]]]:
@@ -152,12 +159,12 @@ class FitScores:
 def shuffle_scores(
     scores: Floats, decisions: NDArray[Any], seed: int
 ) -> tuple[Floats, NDArray[Any]]:
-    """Return copies of scores, with each row's base models in random order.
+    """Return several copies of each row's scores, with base models in random order.
 
-    `scores` are (N, T) or (N, T, K), and the first copy is unchanged. The decisions
-    (N,) are repeated for each copy. Exchangeable base models, such as the trees of a
-    forest, could come in any order. Thresholds fitted to a single order depend on this
-    order by chance (Kalman and Moscovich, Optimal Sequential Testing, 2026).
+    `scores` are (N, T) or (N, T, K); the first copy keeps their order. `decisions` (N,)
+    are repeated for each copy. Exchangeable base models, such as the trees of a forest,
+    could come in any order. Thresholds fitted to a single order would depend on chance
+    features of this order (Kalman and Moscovich, Optimal Sequential Testing, 2026).
     """
     most = min(MOST_SHUFFLED // len(scores), MOST_BYTES // scores.nbytes)
     copies = max(1, min(SHUFFLED, most))
@@ -172,11 +179,11 @@ def shuffle_scores(
 def swap_columns(
     rows: NDArray[np.float32], *, copies: int = 3, swaps: float = 1.0, seed: int = 0
 ) -> NDArray[np.float32]:
-    """Add copies of rows in which some columns come from other rows.
+    """Add copies of rows, with some columns replaced by those of other rows.
 
     An ensemble is surer of its training rows than of fresh rows, so a schedule fitted
-    on training rows stops too early. On copies with about `swaps` columns from other
-    rows, the ensemble is about as sure as on fresh rows.
+    on training rows stops too early. The copies make up for this: with about one column
+    from another row, the ensemble is about as sure as on fresh rows.
 
     Parameters
     ----------
@@ -186,8 +193,7 @@ def swap_columns(
     copies
         Number of altered copies of all rows, >= 0.
     swaps
-        Mean number of columns of a copied row that come from another row, in
-        (0, width].
+        Mean number of replaced columns in a copied row, in (0, width].
     seed
         Seed of the draws.
 

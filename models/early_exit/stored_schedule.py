@@ -18,7 +18,7 @@ from .ensemble import Ensemble, as_ensemble
 
 
 class StoredSchedule(Stored):
-    """The arrays of one stored schedule; each read checks type and shape."""
+    """The arrays of one stored schedule; each read checks an array's type and shape."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         Stored.__init__(self, "schedule", arrays)
@@ -28,9 +28,9 @@ class StoredSchedule(Stored):
         return BadModel(f"stored schedule: {reason}")
 
     def limits(self, name: str, count: int, never: float) -> Floats:
-        """Return the limits `name` (count,) of a schedule.
+        """Return the schedule's array `name`, which has `count` limits.
 
-        BadModel unless each limit is finite or equals `never`.
+        Raises BadModel unless each limit is finite or equals `never`.
         """
         array: Floats = self.array(name, np.float64, (count,))
         wrong = ~np.isfinite(array) & (array != never)

@@ -17,7 +17,8 @@ class ActiveExamples:
 
     `models` (L,) are the unused base models. `sums` (n,) are the active rows' sums over
     the used base models, and `final` (n,) their sums over all base models. Rows that
-    the whole ensemble decides as positive come first; `positives` is their number.
+    the whole ensemble decides as positive come first; `positives` is the number of
+    these rows.
     """
 
     def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
@@ -44,9 +45,9 @@ class ActiveExamples:
         return self.rows[places], self.sums[places], self.final[places]
 
     def take(self, place: int) -> int:
-        """Use the base model at position `place` of `models`, and return its number.
+        """Use the base model at position `place` of `models`, and return it.
 
-        Its scores are added to the running sums, and it leaves `models`.
+        Its scores are added to `sums`, and it is removed from `models`.
         """
         self.sums = self.sums + self.scores[self.rows, self.columns[place]]
         model = int(self.models[place])
@@ -69,9 +70,9 @@ class ActiveExamples:
 def over_columns(
     scan: Callable[[Rows], NDArray[Number]], columns: Rows, threads: int
 ) -> NDArray[Number]:
-    """Call `scan` on shares of the columns in several threads, and join the results.
+    """Divide the columns among several threads that call `scan`; join the results.
 
-    `scan` must release the interpreter's lock (GIL).
+    `scan` must release the global interpreter lock (GIL).
     """
     if threads == 1:
         return scan(columns)

@@ -1,7 +1,7 @@
 """QWYC's published algorithms: 1 finds an order and thresholds, 2 only thresholds.
 
-A row is one of the paper's examples. A row is active until a threshold stops it. An
-error is a row that stops with another decision than that of the whole ensemble.
+A row is what the paper calls an example. A row is active until a threshold stops it. It
+is an error if a row stops with a decision other than the whole ensemble's.
 """
 
 import math
@@ -22,15 +22,15 @@ Rows = NDArray[np.int64]
 
 
 def changes_allowed(alpha: float, rows: int) -> int:
-    """Return the largest number of changes within the share `alpha` of `rows`."""
+    """Return the maximum number of changed decisions: the share `alpha` of `rows`."""
     return math.floor(alpha * rows * (1 + 1e-12))  # 0.29 * 100 is just below 29
 
 
 class Algorithm2:
     """QWYC, Algorithm 2: thresholds for a given order of base models.
 
-    Each position, from the first on, stops as many rows as possible; the number of
-    errors at all positions together is limited.
+    Thresholds are set position by position. Each stops as many rows as possible. The
+    total number of errors at all positions is limited.
     """
 
     def __init__(self, sums: RunningSums, *, both: bool) -> None:
@@ -60,10 +60,11 @@ class Algorithm2:
 def stop_most(
     sums: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[float, float]:
-    """Return (lower, upper): the thresholds that stop the most rows.
+    """Return the thresholds (lower, upper) that stop the most rows.
 
     A row stops if its sum is below `lower` or, if `both`, above `upper`. At most
-    `allowed` rows may stop on the wrong side: positive rows low, or the others high.
+    `allowed` rows may stop as errors: positive rows below `lower`, other rows above
+    `upper`.
     """
     ascending = np.argsort(sums, kind="stable")
     values = sums[ascending]
@@ -74,11 +75,12 @@ def stop_most(
 def most_stops(
     values: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[int, int]:
-    """Return (a, b): `values[:a]` stop low, `values[b:]` stop high, the rest go on.
+    """Return (a, b) such that as many values as possible stop.
 
-    `values` ascend. As many values as possible stop, with at most `allowed` errors:
-    positive values that stop low, others that stop high. Unless `both`, none stops
-    high.
+    The rows of `values[:a]` stop as negative, those of `values[b:]` as positive, the
+    rest do not stop. `values` must ascend. At most `allowed` rows may stop as errors:
+    positive rows in `values[:a]`, other rows in `values[b:]`. Unless `both`, b is the
+    number of values.
     """
     n = len(values)
     valid = parted(values)
@@ -98,7 +100,7 @@ def most_stops(
 def active_and_errors(
     sums: Floats, positive: Flags, lower: float, upper: float
 ) -> tuple[Flags, int]:
-    """Return a mask of the rows between the thresholds, and the number of errors."""
+    """Return a mask of the rows that stay active, and the number of errors."""
     low, high = sums < lower, sums > upper
     errors = np.count_nonzero(low & positive) + np.count_nonzero(high & ~positive)
     return ~(low | high), int(errors)
@@ -116,10 +118,11 @@ def algorithm_1(
     """QWYC, Algorithm 1 (QWYC*): return order, lower and upper thresholds, each (T,).
 
     At most the share `alpha` of decisions changes. Each position gets the base model k
-    with the smallest J = c_k * active rows / newly stopped rows; of equals the first.
-    Once every row has stopped, the remaining base models follow in ascending order. c_k
-    is the cost of base model k. Unlike in the paper, c_k includes the cost of features
-    that k would be the first to read.
+    with the smallest J = c_k * (number of active rows) / (number of rows that k stops).
+    If several have the same J, it gets the first of them. c_k is the cost of base model
+    k. Unlike in the paper, c_k includes the cost of features that k would be the first
+    to read. Once every row has stopped, the remaining base models follow in ascending
+    order.
     """
     left = ActiveExamples(scores, positive)
     count = len(left.models)
@@ -142,7 +145,7 @@ def algorithm_1(
 
 
 def stops_each(left: ActiveExamples, allowed: int, both: bool, threads: int) -> Rows:
-    """Return, for each unused base model, how many rows it could stop next."""
+    """Return the number of rows that each unused base model could stop if used next."""
 
     def scan(columns: Rows) -> Rows:
         out = np.empty(len(columns), np.int64)

@@ -1,4 +1,4 @@
-"""Costs of base models that share features: a feature costs only once."""
+"""Costs of base models that share features: each feature is paid for only once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,11 @@ class ModelCosts:
         features: Sequence[float] | Floats | None = None,
         uses: Flags | None = None,
     ) -> Self:
-        """Make costs from arguments of `fit_schedule`; BadInput if one is invalid."""
+        """Make the costs of `models` base models from arguments of `fit_schedule`.
+
+        `own` is the argument `costs` (1 for each base model if None), and `features` is
+        `feature_costs`. Raises BadInput if an argument is invalid.
+        """
         if (features is None) != (uses is None):
             raise BadInput("feature_costs and uses must be given together")
         of_models = np.ones(models) if own is None else _numbers("costs", own)
@@ -57,22 +61,22 @@ class ModelCosts:
 
     @property
     def whole(self) -> float:
-        """Cost of all base models and of all features that any of them reads."""
+        """Total cost of all base models, and of all features that any of them reads."""
         return float(self.own.sum() + self.features[self.uses.any(axis=0)].sum())
 
     def next(self, models: Rows, done: Flags) -> Floats:
-        """Return the cost (L,) of using each of `models` next.
+        """Return the cost (L,) of each of `models`, if it were used next.
 
-        It includes the costs of features that the base model reads, except the features
-        that `done` (F,) marks as computed.
+        The cost includes the features that the base model reads, except those that
+        `done` (F,) marks as computed.
         """
         costs: Floats = self.own[models] + (self.uses[models] & ~done) @ self.features
         return costs
 
     def along(self, order: Rows) -> Floats:
-        """Return the cost of each base model in `order`, shape (T,).
+        """Return the costs (T,) of the base models, if used in `order`.
 
-        The first base model that reads a feature pays for the feature.
+        The cost of a feature is included in that of the first base model that reads it.
         """
         uses = self.uses[order]
         first = uses & (np.cumsum(uses, axis=0) == 1)
@@ -94,7 +98,7 @@ class Stage(NamedTuple):
 def cut_stages(order: Rows, uses: Flags) -> tuple[Stage, ...]:
     """Split an order of base models into stages.
 
-    A new stage begins at each base model that reads a feature not yet computed.
+    A new stage begins at each base model that reads a feature not computed before.
 
     Parameters
     ----------

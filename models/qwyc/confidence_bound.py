@@ -1,6 +1,6 @@
-"""Choose a schedule that, on new rows, changes at most a share alpha of the decisions.
+"""Choose a schedule that changes at most the share alpha of decisions on new rows.
 
-The share is proven on calibration rows, with a given confidence.
+Calibration rows prove this, with a given confidence.
 """
 
 import math
@@ -27,12 +27,15 @@ MARGINS = (2.0, 1.5, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
 
 
 class Calibrated(Protocol):
-    """A schedule to calibrate: a dataclass with the attribute `promise`."""
+    """Protocol of schedules that can be calibrated.
+
+    They are dataclasses with an attribute `promise`.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def changed(self, *rows: Any) -> int:
-        """Return how many rows stop early with another decision than the ensemble's."""
+        """Return how many rows stop early with a decision other than the ensemble's."""
 
     def without_stops(self) -> Self:
         """Return a schedule with the same order, in which no row stops early."""
@@ -45,7 +48,7 @@ AnySchedule = TypeVar("AnySchedule", bound=Calibrated)
 class FreshRows:
     """Calibration rows with their decisions.
 
-    They are read in parts, so that not all scores are in memory at once.
+    The rows are read in parts, so that not all scores are in memory at once.
     """
 
     count: int  # Number of all rows, M
@@ -57,7 +60,7 @@ class FreshRows:
 
 
 class Fitter(Protocol):
-    """A method to fit thresholds along one order of base models."""
+    """Protocol of objects that fit thresholds to one order of base models."""
 
     def within(self, alpha: float) -> Thresholds:
         """Return thresholds that change at most the share `alpha` of the decisions."""
@@ -76,9 +79,10 @@ def fit_to_rate(
 ) -> AnySchedule:
     """Return a schedule that changes at most the share `alpha` of the decisions.
 
-    `schedule` makes a schedule from the lower and upper thresholds of `fitter`. Without
-    `confidence`, the share holds on the fitted rows. With `confidence`, the schedule is
-    calibrated on fresh `rows` (see `calibrate`).
+    `schedule` makes a schedule from lower and upper thresholds, which `fitter`
+    computes. Without `confidence`, the share holds for the rows of `fitter`. With
+    `confidence`, the share also holds for new rows: the schedule is calibrated on
+    `rows` (see `calibrate`).
     """
     if confidence is None:
         return schedule(*fitter.within(alpha))
@@ -93,15 +97,16 @@ def calibrate(
     confidence: float,
     groups: Groups | None = None,
 ) -> AnySchedule:
-    """Return the boldest schedule of a ladder that passes a test on M fresh rows.
+    """Return the last schedule of a ladder for which a test on M fresh rows passes.
 
-    The test proves that at most the share `alpha` of new decisions changes. The ladder
-    goes from the most careful schedule to the boldest, and is fixed before `rows` are
-    seen. Each schedule is tested at the full level 1 - confidence (`most_changed`), and
-    the first failure ends the search (fixed-sequence testing). So the probability that
-    the chosen schedule changes more than `alpha` of new decisions is at most 1 -
-    confidence. The promise is `alpha`: a smaller bound would depend on the rows that
-    chose the schedule. If the first schedule fails, the result has no early exits.
+    The test proves that a schedule changes at most the share `alpha` of decisions on
+    new rows. The ladder begins with the schedule that changes the fewest decisions, and
+    must be fixed before `rows` are seen. Each schedule is tested at the full level 1 -
+    confidence (see `most_changed`), and the first failure ends the search
+    (fixed-sequence testing). So the probability that the chosen schedule changes more
+    than `alpha` of new decisions is at most 1 - confidence. Only the bound `alpha` is
+    promised: a tighter bound computed from `rows` would be invalid, because the same
+    rows chose the schedule. If the first schedule fails, the result has no early exits.
     """
     count = len(rows) if isinstance(rows, FreshRows) else len(rows[0])
     parts = rows.read() if isinstance(rows, FreshRows) else iter([rows])

@@ -1,13 +1,13 @@
 """Compiled functions of Poly-Dom: bounds of sets, open sets, violations.
 
-A feature set is a bit mask. An expanded set is a trained set. Each set has two bounds:
-`below` is the best accuracy of its expanded subsets, `above` the worst accuracy of its
-expanded supersets; an expanded set is its own subset and superset. The sandwich rule
-(ICSP, properties 3.3 and 3.11) closes a set if alpha * below >= above + tolerance. A
-set that is neither expanded nor closed is open.
+A feature set is a bit mask. A set is expanded if it has been trained. For each set,
+`below` is the largest accuracy among its expanded subsets, and `above` is the smallest
+accuracy among its expanded supersets. An expanded set counts as its own subset and
+superset. The sandwich rule (ICSP, properties 3.3 and 3.11) closes a set if alpha *
+below >= above + tolerance. A set that is neither expanded nor closed is open.
 
-Dense kernels work on arrays of 2 ** m values, one for each set, with the mask as the
-position. Sparse kernels scan the expanded sets only.
+Dense kernels take arrays of 2 ** m values, indexed by mask. Sparse kernels take only
+the expanded sets.
 """
 
 import numpy as np
@@ -42,9 +42,10 @@ def count_features(mask: int) -> int:
 
 @njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
 def raise_supersets(below: Floats, start: int, stop: int) -> None:
-    """Raise the value of each set, in place, to the largest value of its subsets.
+    """Replace each set's value, in place, by the largest value among its subsets.
 
-    The subsets are those without some of the features `start` to `stop` - 1.
+    A set's subsets here are the sets that remain if any of the features `start` to
+    `stop` - 1 are removed, including the set itself.
     """
     for feature in range(start, stop):
         step = 1 << feature
@@ -58,9 +59,10 @@ def raise_supersets(below: Floats, start: int, stop: int) -> None:
 
 @njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
 def lower_subsets(above: Floats, start: int, stop: int) -> None:
-    """Lower the value of each set, in place, to the least value of its supersets.
+    """Replace each set's value, in place, by the smallest value among its supersets.
 
-    The supersets are those with more of the features `start` to `stop` - 1.
+    A set's supersets here are the sets that result if any of the features `start` to
+    `stop` - 1 are added, including the set itself.
     """
     for feature in range(start, stop):
         step = 1 << feature
@@ -73,7 +75,7 @@ def lower_subsets(above: Floats, start: int, stop: int) -> None:
 
 @njit(void(FLOATS_OUT, FLOATS_OUT, int64), **OPTIONS)
 def spread(below: Floats, above: Floats, m: int) -> None:
-    """Update the bounds of all 2 ** m sets, in place, after some have improved."""
+    """Pass changed bounds on, in place: `below` to supersets, `above` to subsets."""
     inner = min(m, INNER_BITS)
     for block in range(0, below.shape[0], 1 << inner):
         raise_supersets(below[block : block + (1 << inner)], 0, inner)
@@ -113,7 +115,7 @@ def dense_open_sets(
 def dense_bound(
     accuracy: Floats, below: Floats, above: Floats, tolerance: float
 ) -> float:
-    """Return the smallest alpha >= 1 that leaves no set open; infinity if none does.
+    """Return the smallest alpha >= 1 that closes all sets; infinity if no alpha does.
 
     `accuracy` is NaN for a set that is not expanded.
     """
@@ -132,7 +134,7 @@ def dense_bound(
 
 @njit(float64(MASKS, FLOATS, uint64), **OPTIONS)
 def best_below(masks: Masks, values: Floats, mask: int) -> float:
-    """Return the largest value of the sets in `masks` that are subsets of `mask`."""
+    """Return the largest of `values` whose set in `masks` is a subset of `mask`."""
     best = -np.inf
     for k in range(masks.shape[0]):
         if masks[k] & mask == masks[k]:
@@ -142,7 +144,7 @@ def best_below(masks: Masks, values: Floats, mask: int) -> float:
 
 @njit(float64(MASKS, FLOATS, uint64), **OPTIONS)
 def worst_above(masks: Masks, values: Floats, mask: int) -> float:
-    """Return the smallest value of the sets in `masks` that are supersets of `mask`."""
+    """Return the smallest of `values` whose set in `masks` is a superset of `mask`."""
     worst = np.inf
     for k in range(masks.shape[0]):
         if masks[k] & mask == mask:
@@ -168,10 +170,12 @@ def sparse_open_sets(
     """Write the open sets of `size` features to `out`; return their number.
 
     `masks`, ascending, are the expanded sets, and `values` their accuracies.
-    `upper_masks` and `upper_values` are these and other sets with upper bounds. If
-    `out` is full, further sets are ignored. The search is a branch and bound: each
-    level of its tree decides if one feature is in the set. A branch is skipped if its
-    smallest and largest set have bounds by which the rule closes all its sets.
+    `upper_masks` and `upper_values` list all sets with a known upper bound of their
+    accuracy, among them the expanded sets. If `out` is full, further sets are ignored.
+
+    The search is a branch and bound. Each level of its tree decides whether one feature
+    is in the set. A branch is skipped if the sandwich rule closes all its sets, which
+    follows from `below` of its smallest set and `above` of its largest.
     """
     one = np.uint64(1)
     full = (one << np.uint64(m)) - one
@@ -220,11 +224,11 @@ def count_violations(
 ) -> None:
     """Compare the accuracy of every `stride`-th set with that of all its subsets.
 
-    The distance of a pair is the number of features that only the larger set has. A
-    pair has a loss if the larger set is less accurate. By distance, the kernel writes
-    the number of pairs to `pairs` (m + 1,), the largest loss to `largest` (m + 1,),
-    and the number of losses of each size, rounded up to a multiple of 1 / resolution,
-    to `histogram` (m + 1, resolution + 1).
+    If the set is less accurate than its subset, the difference is the pair's loss. The
+    distance of a pair is the number of features that only the larger set has. For each
+    distance, the kernel writes the number of pairs to `pairs` (m + 1,), and the largest
+    loss to `largest` (m + 1,). It rounds each loss up to a multiple of 1 / resolution,
+    and counts the losses of each value in `histogram` (m + 1, resolution + 1).
     """
     for i in range(0, masks.shape[0], stride):
         for j in range(masks.shape[0]):

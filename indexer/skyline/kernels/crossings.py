@@ -47,9 +47,9 @@ def exact_product(a: float, b: float) -> tuple[float, float]:
 
 @njit(int64(FLOATS_OUT, int64, float64), **OPTIONS)
 def add_exactly(parts: Floats, count: int, value: float) -> int:
-    """Add `value` to an exact sum, which is a list of parts; return the new count.
+    """Add `value` to an exact sum; return the new number of its parts.
 
-    The first `count` of `parts` make the sum, and are changed in place. They ascend in
+    The sum is that of `parts[:count]`, which is changed in place. The parts ascend in
     magnitude, their digits do not overlap, and none is 0. So the last part has the sign
     of the sum.
     """
@@ -67,7 +67,7 @@ def add_exactly(parts: Floats, count: int, value: float) -> int:
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
 def exact_sign(terms: Floats, degree: int, n: float) -> int:
-    """Return the sign as `sign_at` does, by Horner's rule without any rounding."""
+    """Do the same as `sign_at`, by Horner's rule in exact arithmetic."""
     value = np.empty(4 << degree)
     product = np.empty(4 << degree)
     count = 0
@@ -89,8 +89,8 @@ def exact_sign(terms: Floats, degree: int, n: float) -> int:
 def sign_at(terms: Floats, degree: int, n: float) -> int:
     """Return the exact sign of a polynomial at n: -1, 0 or 1.
 
-    `terms` (degree + 1, 2) has the coefficients, the constant first; each is the sum of
-    two numbers.
+    `terms` (degree + 1, 2) has the coefficients, the constant first. Each coefficient
+    is stored as the sum of two numbers.
     """
     value = 0.0
     size = 0.0
@@ -109,7 +109,7 @@ def first_change(
 ) -> float:
     """Return the first float in (low, high] at which the sign of a polynomial changes.
 
-    The sign must be `sign` at `low` and another sign at `high`, and change only
+    The sign must be `sign` at `low`, differ from `sign` at `high`, and change only
     once.
     """
     while True:
@@ -203,11 +203,12 @@ def compare(
 
 @njit(int64(FLOATS, FLOATS, float64, float64), **OPTIONS)
 def certain_order(first: Floats, second: Floats, low: float, high: float) -> int:
-    """Return -1 if `first` is below `second` on all of [low, high], 1 if above, else 0.
+    """Compare two cost curves quickly on a range of sizes [low, high].
 
-    This quick test may return 0 although one curve is below the other, which is common
-    on wide ranges. It splits the difference of the curves into a rising and a falling
-    part, and bounds each part by its values at the ends of the range.
+    Return -1 if `first` is certainly below `second` at all sizes, 1 if it is certainly
+    above at all sizes, else 0. On wide ranges, the result is often 0 although one curve
+    is below the other. The difference of the curves is split into a rising and a
+    falling part, and each part is bounded by its values at `low` and `high`.
     """
     up_low = up_high = down_low = down_high = 0.0
     for k in range(first.shape[0] - 1, -1, -1):

@@ -20,8 +20,8 @@ def is_cheaper(
 ) -> bool:
     """Return True if candidate `row` costs less than candidate `other` at some size.
 
-    `least` and `most` (C, S) are bounds of the costs at `sizes` (S,), which often
-    decide.
+    The costs of C candidates at `sizes` (S,) are at least `least` (C, S) and at most
+    `most` (C, S). If these bounds do not decide, the cost curves are compared exactly.
     """
     for k in range(sizes.shape[0]):
         if most[row, k] < least[other, k]:
@@ -40,11 +40,12 @@ def undominated(
 ) -> Ints:
     """Return the positions of candidates that no other dominates, ascending.
 
-    `accuracies` must descend. Each candidate is compared with the undominated
-    candidates before it, which is enough because dominance is transitive; a later
-    candidate can dominate only equally accurate ones. `on_skyline` marks candidates
-    that nothing dominates. `sizes` ascend over the whole range. The costs at `sizes`
-    decide most pairs, and exact crossings the rest.
+    `accuracies` must be in descending order. Each candidate is compared with the
+    undominated candidates before it, which is enough because dominance is transitive.
+    It is also compared with those as accurate as itself, which it may dominate.
+    `on_skyline` marks candidates that are known to be undominated. `sizes` ascend from
+    the smallest to the largest size of items. Costs at `sizes` decide most pairs, exact
+    crossings decide the rest.
     """
     count, width = coefficients.shape
     # Bounds of the costs at the sizes, rounding included.
@@ -117,12 +118,14 @@ def merge_curve(
     new_starts: Floats,
     new_owners: Ints,
 ) -> tuple[bool, int, Floats, Ints]:
-    """Lower an envelope to the cost curve of `row`, at sizes where the curve is below.
+    """Lower an envelope to candidate `row`'s cost curve, wherever the curve is below.
 
-    An envelope is a list of `pieces`: piece k is the curve `owners[k]` from size
-    `starts[k]` to the next start; the last ends at `high`. Returns (changed, pieces,
-    starts, owners): True if the curve is below somewhere, and the new number and
-    arrays. The arrays are `new_starts` and `new_owners`, or larger ones if needed.
+    An envelope consists of `pieces` pieces. Piece k is the cost curve of candidate
+    `owners[k]`, from size `starts[k]` to the start of the next piece; the last piece
+    ends at `high`. Returns (changed, pieces, starts, owners). `changed` is True if the
+    curve of `row` is below the envelope somewhere; the rest describes the new envelope.
+    Its arrays are `new_starts` and `new_owners`, or larger arrays if these are too
+    short.
     """
     width = coefficients.shape[1]
     new_starts, new_owners = grown(new_starts, new_owners, pieces + 64)
@@ -181,10 +184,10 @@ def envelope_intervals(
 ) -> tuple[Ints, Floats, Floats]:
     """Return the intervals of sizes in which candidates are on the skyline.
 
-    Returns (positions, starts, ends), one entry for each interval, in no order.
-    `positions` are candidates; a candidate can have several intervals, or none.
-    `accuracies` must descend. The end is the first size after the interval, or
-    infinity for an interval up to `high`.
+    Returns (positions, starts, ends): for each interval, the position of its candidate,
+    its first size, and the first size after it. The end is infinite for an interval
+    that reaches `high`. A candidate can have several intervals, or none. Intervals have
+    no particular order. `accuracies` must be in descending order.
     """
     count = coefficients.shape[0]
     starts, owners = np.full(8, low), np.zeros(8, np.int64)

@@ -1,7 +1,7 @@
-"""Compiled costs and comparisons of costs, for item sizes of two numbers (a, b).
+"""Compiled costs and dominance tests, for item sizes of two numbers (a, b).
 
-The comparisons prove that one candidate never costs more than another. Arguments are
-not checked.
+A test proves that one candidate never costs more than another. Arguments are not
+checked.
 """
 
 import numpy as np
@@ -48,14 +48,17 @@ def pair_costs(coefficients: Floats, a: float, b: float) -> Floats:
 
 @njit(SIFTED(FLOATS_2D), **OPTIONS)
 def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return (rows, steps): rows that may be on a skyline in a cell, and sure steps.
+    """Select the candidates that may be on a skyline in a cell, a rectangle of sizes.
 
-    A cell is a rectangle of sizes. Rows of `controls` are the Bernstein coefficients
-    of the candidates' costs in the cell, the most accurate candidate first. If no
-    coefficient of a row is above that of another row, the candidate never costs more
-    there. A row is left out if a row before it never costs more. `steps` is True for
-    a row that never costs more than any row before it. This relation is transitive,
-    so each row is compared only with the last step and the rows found after it.
+    Row i of `controls` has the Bernstein coefficients of candidate i's cost in the
+    cell. The most accurate candidate comes first. If every coefficient of one row is at
+    most that of another row, the first candidate never costs more than the other in the
+    cell.
+
+    Returns (rows, steps). `rows` leaves out each candidate for which an earlier, more
+    accurate one never costs more. `steps` is True for each returned row that never
+    costs more than any returned row before it. As this relation is transitive, each row
+    is compared only with the latest step and the rows returned after it.
     """
     kept = np.empty(controls.shape[0], np.int64)
     steps = np.empty(controls.shape[0], np.bool_)
@@ -85,11 +88,11 @@ def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
 def never_negative(work: Floats, depths: Ints, side: int, deepest: int) -> bool:
     """Return True if a polynomial is proven to be nowhere negative in a rectangle.
 
-    `work[0]` has the polynomial's Bernstein coefficients, `side` * `side` numbers with
-    side = degree + 1. The rectangle is halved until no part has a negative coefficient.
-    The result is False if a coefficient at a corner is negative, as it is a value of
-    the polynomial, or if `deepest` halvings do not decide. `work` has `deepest` + 2
-    rows; all but the first, and `depths`, are scratch memory.
+    `work[0]` has the polynomial's `side` * `side` Bernstein coefficients, with side =
+    degree + 1. The rectangle is halved repeatedly, until no part of it has a negative
+    coefficient. The result is False if the polynomial is negative at a corner of a
+    part, or if `deepest` halvings do not decide. `work` must have `deepest` + 2 rows.
+    `depths` and all rows of `work` after the first are scratch memory.
     """
     corners = (0, side - 1, side * (side - 1), side * side - 1)
     depths[0] = 0
@@ -127,10 +130,11 @@ def never_negative(work: Floats, depths: Ints, side: int, deepest: int) -> bool:
 
 @njit(ROWS_OUT(FLOATS_2D, int64, int64), **OPTIONS)
 def undominated_pairs(controls: Floats, side: int, deepest: int) -> Ints:
-    """Return the rows that no other returned row is proven to dominate, ascending.
+    """Return the candidates that are not proven to be dominated, ascending.
 
-    Rows of `controls` (C, side * side) are Bernstein coefficients of costs, the most
-    accurate candidate first. Each row is compared with the returned rows before it.
+    Row i of `controls` (C, side * side) has the Bernstein coefficients of candidate i's
+    cost. The most accurate candidate comes first. Each candidate is compared with the
+    returned candidates before it.
     """
     kept = np.empty(controls.shape[0], np.int64)
     work, depths = np.empty((deepest + 2, side * side)), np.empty(deepest + 2, np.int64)
