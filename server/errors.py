@@ -98,8 +98,8 @@ class ReloadFailed(PolydomError):
 class TooLittleLeft(NothingFits):
     """The rest of the budget is too small for any answer that the request accepts.
 
-    `left` is this rest, `amount` the whole budget, and `cheapest` the cost of the
-    cheapest such answer, all in the index's `unit`.
+    `left` is the rest of the budget, `amount` is the whole budget, and `cheapest` is
+    the cost of the cheapest acceptable answer. All three are in the index's `unit`.
     """
 
     def __init__(

@@ -78,9 +78,9 @@ class ExitAudit:
             self.add(outcome.audit)
 
     def follow(self, used: int, count: int) -> bool:
-        """Count the base models of one evaluation: `used` of `count` were evaluated.
+        """Return True if an evaluation stopped early, and count its base models.
 
-        Return True if the evaluation stopped early: `used` is below `count`.
+        `used` of the model's `count` base models were evaluated.
         """
         with self._lock:
             self.used += used
@@ -120,10 +120,11 @@ class ExitAudit:
 
 
 def ratios(alpha: float) -> list[tuple[float, float]]:
-    """Return two likelihood ratios for each suspected rate of changed answers.
+    """Return two likelihood ratios for each rate of changed answers to detect.
 
-    The first is for an unchanged answer, the second for a changed answer. Each is the
-    likelihood by the suspected rate, divided by the likelihood by the rate `alpha`.
+    The first ratio is for an unchanged answer, the second for a changed answer. Each is
+    the likelihood of such an answer at the rate to detect, divided by its likelihood at
+    the rate `alpha`.
     """
     if alpha == 0:
         return []

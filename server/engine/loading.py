@@ -44,10 +44,10 @@ def load_planner(
     features: Sequence[Path] = (),
     settings: Settings = DEFAULTS,
 ) -> Planner:
-    """Return the planner of an index or an index file, with all code compiled.
+    """Return a planner for an index or an index file, with all code compiled.
 
-    `features` are Python files with the operator's own features. Raises what
-    `load_index` raises, and the errors of these files.
+    `features` are Python files with the operator's own features. Raises the errors of
+    `load_index`, and BadFeature or BadInput if such a file is invalid.
     """
     if isinstance(index, Index):
         package = package_of(index)

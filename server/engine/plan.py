@@ -39,7 +39,11 @@ class Plan:
     exits: bool  # True if any margin is finite
 
     def worth_going_on(self, k: int, size: Size, left: float) -> bool:
-        """Return True if the cost `left` buys a better answer than checkpoint k < K."""
+        """Return True if a better answer than at checkpoint k costs at most `left`.
+
+        k must be less than K. The cost is that of the work after checkpoint k, for an
+        item of `size`.
+        """
         ahead = self.ahead[k]
         return ahead is not None and cost_at(ahead, size) <= left
 

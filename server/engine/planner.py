@@ -44,7 +44,7 @@ PATTERNS = 256
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A plan chosen for a request, its cost, and the reason if it is not the best."""
+    """A plan chosen for a request, with its cost and the reason for the choice."""
 
     plan: Plan  # Plan to carry out
     cost: float  # Predicted cost, multiplied by the drift at the time of the choice
@@ -62,10 +62,11 @@ class Choice(msgspec.Struct, frozen=True):
 class Planner:
     """Chooses a plan for each request, with one index; threads may share the planner.
 
-    The index must have a package. `now` is a monotonic clock, and `busy` a clock of the
-    calling thread's processor seconds; if only `now` is passed, it is both. If
-    `corrects`, measured times of plans correct predicted times. `audit` is the share of
-    answers, in [0, 1], whose early exits are audited.
+    The index must have a package. `now` is a monotonic clock. `busy` is a clock of the
+    calling thread's processor time, in seconds; if only `now` is passed, it replaces
+    both clocks. If `corrects`, predicted times are corrected by the measured times of
+    earlier plans. `audit` is the share of answers, in [0, 1], that are drawn for an
+    exit audit.
     """
 
     def __init__(
@@ -91,7 +92,10 @@ class Planner:
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:
-        """Use another index with the same candidates, before the first request."""
+        """Set the index; call this only before the first request.
+
+        A later index must have the same candidates as the first; only costs may differ.
+        """
         self.index = index
         self.package = package
         self.plans = make_plans(index)
@@ -172,11 +176,11 @@ class Planner:
         return row, self.index.cost_s(row, item.size)
 
     def wanted(self, item: Item, left: float, above: float, least: float = 0.0) -> int:
-        """Return the row of a better candidate that needs missing columns, or -1.
+        """Return the row of a candidate that needs columns which the item lacks, or -1.
 
-        Its cost, without drift, is at most `left`; its quality is above `above` and at
-        least `least`. Candidates that need the columns of only one more feature are
-        tried first.
+        The candidate's cost, before correction by the drift, is at most `left`. Its
+        quality is above `above` and at least `least`. Candidates that need the columns
+        of only one more feature are tried first.
         """
         if not item.withheld or not left >= 0:
             return -1
@@ -189,7 +193,7 @@ class Planner:
     def wanted_for(
         self, request: Request, quality: float, now_s: float, drift: float
     ) -> int:
-        """Call `wanted` with the budget at `now_s`, for a quality above `quality`."""
+        """Call `wanted` with the budget left at `now_s`; `above` is `quality`."""
         left = request.budget.left(now_s) / drift - self._more(request)
         return self.wanted(request.item, left, quality)
 
@@ -208,7 +212,7 @@ class Planner:
         return choice.reason == self._falls_short(row, request, now_s, drift)
 
     def choose_row(self, row: int, request: Request, now_s: float) -> Choice:
-        """Return the choice of the candidate in a given row, even beyond the budget.
+        """Choose the plan of the candidate `row`, even if it exceeds the budget.
 
         The reason is "budget" if a better candidate exists, and "missing" if a better
         candidate needs columns that the item lacks.
@@ -232,10 +236,11 @@ class Planner:
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
     def _more(self, request: Request) -> float:
-        """Return the largest time that exact scores add to a cost curve, in seconds.
+        """Return the cost to add to cost curves if the request asks for exact scores.
 
-        Cost curves have the times of models that may stop early. The result is 0 if the
-        request does not ask for exact scores.
+        Cost curves assume that models may stop early. The result is the longest
+        additional time, in seconds, that any model needs without early exits. It is 0
+        if the request does not ask for exact scores.
         """
         return self._most_more_s if request.exact else 0.0
 
@@ -248,7 +253,10 @@ class Planner:
     def _falls_short(
         self, row: int, request: Request, now_s: float, drift: float
     ) -> Reason | None:
-        """Return the reason why a row is not the best; None if it is the best."""
+        """Return the reason why a better row than `row` was not chosen.
+
+        None if `row` is the best row.
+        """
         item, qualities = request.item, self.qualities
         if qualities[row] < qualities[self.top_of(item)[0]]:
             unhindered = self._unhindered(request, now_s, drift)

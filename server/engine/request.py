@@ -50,7 +50,7 @@ class Request(msgspec.Struct, frozen=True):
     exact: bool = False  # True to evaluate models whole, so that answers have scores
 
     def out_s(self, finished_s: float) -> float:
-        """Return the time when an answer finished at `finished_s` is usually sent."""
+        """Estimate when an answer that is finished at `finished_s` will be sent."""
         usual_s = 0.0 if self.send_time is None else self.send_time.usual
         return finished_s + usual_s
 

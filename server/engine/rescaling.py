@@ -53,10 +53,10 @@ def read_machine_times(planner: Planner) -> MachineTimes | None:
 def first_state(
     planner: Planner, build_times: MachineTimes | None, wanted: bool
 ) -> RescalingState:
-    """Return the state before rescaling: "not_yet", or the reason against rescaling.
+    """Return "not_yet", or the reason why costs will not be rescaled.
 
-    The reason is "off" unless `wanted`, "no_time" if the index's costs count no time,
-    and "no_samples" without `build_times`.
+    The reason is "off" if not `wanted`, "no_time" if costs do not depend on time, and
+    "no_samples" if `build_times` is None.
     """
     if not wanted:
         return "off"
@@ -76,9 +76,10 @@ def rescale(
     """Time the index's sample items on this machine, and adapt the planner's costs.
 
     Call this before the planner's first request, after all code has run once. The
-    generator yields between timings, so that other models can answer in between, and
-    returns the factors. `items` are the samples of the build, and `rows` their feature
-    rows with all features. `now` is a clock of the thread's processor time.
+    generator yields None between measurements, so that other models can answer
+    meanwhile. Its return value has the factors. `items` are the index's sample items,
+    and `rows` the values of all features for these items. `now` is a clock of the
+    thread's processor time.
     """
     extractor, package = planner.extractor, planner.package
     models = [package.models[row] for row in compared_models(len(package.models))]

@@ -27,13 +27,15 @@ CHANCES = (QUANTILE, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 class SendTime:
-    """A high quantile of recent send times.
+    """Estimates a high quantile of recent send times.
 
-    A send time begins when a plan ends, and ends when the answer is written. The times
-    of the last `LASTING_S` seconds count, at most `WINDOW` of them. If there are fewer
-    than `LEAST`, typical times of an idle machine are added. `measured_s` are send
-    times, in seconds, that were measured until `now_s`, before the first answer.
-    `usual` is an estimate of the long-run median, in seconds.
+    A send time is the time from the end of a plan until its answer is written. Only
+    send times of the last `LASTING_S` seconds are used, at most `WINDOW` of them. If
+    they are fewer than `LEAST`, typical send times of an idle machine are added.
+
+    `measured_s` are send times in seconds that were measured before the first answer;
+    they are treated as measured at `now_s`. `usual` is the first estimate of the
+    long-run median, in seconds; if `measured_s` is given, its median is used instead.
     """
 
     __slots__ = ("_known", "_latest", "_seconds", "_until_s", "usual")
@@ -49,7 +51,7 @@ class SendTime:
         self._seconds, self._until_s = 0.0, -math.inf
 
     def at(self, now_s: float) -> float:
-        """Return the quantile of the send times before `now_s`, in seconds."""
+        """Return the `QUANTILE` of the recent send times at `now_s`, in seconds."""
         if now_s > self._until_s:
             self._seconds = self._quantile(self._ascending(now_s), QUANTILE)
             fresh_s = now_s + FRESH_S
@@ -59,7 +61,7 @@ class SendTime:
         return self._seconds
 
     def levels(self, now_s: float) -> "list[Level]":
-        """Return a `Level` for each of `CHANCES`, by the send times before `now_s`."""
+        """Return a `Level` for each chance in `CHANCES`, at the time `now_s`."""
         times = self._ascending(now_s)
         return [Level(chance, self._quantile(times, chance)) for chance in CHANCES]
 
@@ -74,9 +76,9 @@ class SendTime:
             self._until_s = -math.inf
 
     def _ascending(self, now_s: float) -> list[float]:
-        """Return the sorted times of the last `LASTING_S` seconds, or `LEAST` of them.
+        """Return recent send times in ascending order: at least `LEAST`.
 
-        Typical times of an idle machine are added if there are fewer.
+        If fewer were measured, typical send times of an idle machine are added.
         """
         latest, since_s = self._latest, now_s - LASTING_S
         while latest and latest[0][0] < since_s:
@@ -90,7 +92,7 @@ class SendTime:
 
 
 class Level(NamedTuple):
-    """A reserve in `seconds`, and the `chance` that sending takes no longer."""
+    """A reserve of `seconds`, and the `chance` that sending takes at most this time."""
 
     chance: float
     seconds: float
@@ -100,14 +102,14 @@ def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
     """Return the reserve, in seconds, with the largest product of chance and quality.
 
     `quality` maps a reserve in seconds to the expected quality of an answer that is
-    computed in the rest of the budget, 0 if the answer is of no use.
+    computed in the rest of the budget. It is 0 if no useful answer is possible.
     """
     best = max(levels, key=lambda level: level.chance * quality(level.seconds))
     return best.seconds
 
 
 class SendTimes(NamedTuple):
-    """The send times of one kind of answer, by the thread that computes the answer."""
+    """A `SendTime` for each of the two threads that compute answers of one kind."""
 
     # Send time of answers computed on the event loop, and of answers computed by the
     # computing thread

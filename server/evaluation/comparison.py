@@ -95,8 +95,8 @@ class Comparison:
     def _trial(self, position: int, turns: Sequence[int]) -> Trial:
         """Ask every predictor to answer one item, in the order `turns`.
 
-        The order is random in each trial, so that no predictor always runs after the
-        same one: a predictor leaves cold caches and spinning threads behind.
+        The order must be random: cold caches and spinning threads that one predictor
+        leaves behind slow down the next predictor.
         """
         item, predictors = self._items[position], self._predictors
         replies = {turn: _ask(predictors[turn], item) for turn in turns}

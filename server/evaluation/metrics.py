@@ -30,7 +30,7 @@ Measure = Callable[[Floats], float | None]
 
 
 class Metrics(ABC):
-    """Computes metrics of predictors; one subclass is for classes, one for numbers.
+    """Computes metrics of predictors; subclasses handle classes and numbers.
 
     The comparison must have a finished trial. In all methods, the argument `place` is a
     predictor's position in the list of predictors.
@@ -51,7 +51,7 @@ class Metrics(ABC):
 
     @abstractmethod
     def _within(self, place: int, inside: Flags) -> float:
-        """Return the quality if answers outside the budget count as missing.
+        """Return the quality if answers outside the budget are treated as missing.
 
         `inside` (N,) is True for each answer inside the budget.
         """
@@ -92,8 +92,8 @@ class Metrics(ABC):
             result.mean_cost = _mean(costs) or 0.0
         return result
 
-    def beside(self, place: int, amounts: Sequence[float]) -> BaselineResult:
-        """Return the metrics of a predictor that knows no budget.
+    def without_budget(self, place: int, amounts: Sequence[float]) -> BaselineResult:
+        """Return the metrics of a predictor that has no budget.
 
         They include, for each budget in `amounts`, the share of answers inside it.
         """
@@ -142,9 +142,10 @@ class Metrics(ABC):
         return np.array([one.answer is not None and t <= amount for one, t in times])
 
     def _standard_error(self, values: Flags | Floats) -> float | None:
-        """Return the standard error of the mean of `values` (N,), one for each trial.
+        """Return the standard error of the mean of `values` (N,), one value per trial.
 
-        Values of the same item are averaged first. None for a single item.
+        Repeated trials of the same item are averaged first. None if there is a single
+        item.
         """
         positions = np.array([one.position for one in self._trials])
         asked = np.bincount(positions)
@@ -156,8 +157,10 @@ class Metrics(ABC):
     def _measured(self, measure: Measure) -> dict[str, float | None]:
         """Return the quality and its standard error, by the delete-a-group jackknife.
 
-        With g groups, the variance is (g - 1) / g times the sum of squared deviations
-        of the g qualities from their mean (Wu, Annals of Statistics, 1986).
+        The items are divided into g groups, and the quality is computed g times, each
+        time without one group. The squared error is (g - 1) / g times the sum of
+        squared deviations of these qualities from their mean (Wu, Annals of Statistics,
+        1986).
         """
         trials = np.array([one.position for one in self._trials])
         _, own = np.unique(trials, return_inverse=True)
@@ -177,9 +180,9 @@ class Metrics(ABC):
 class ClassMetrics(Metrics):
     """Computes metrics of answers that are classes.
 
-    `labels` are the index's classes; `measure` names its measure of quality. For the
-    measure "cost", `costs` (K, K) has at [i, j] the cost of the answer j to an item of
-    class i.
+    `labels` are the index's classes; `measure` names the index's measure of quality.
+    For the measure "cost", `costs[i, j]` is the cost of answering class j for an item
+    of class i; its shape is (K, K).
     """
 
     within = "right_inside"
@@ -201,10 +204,7 @@ class ClassMetrics(Metrics):
         self._measure = measure
 
     def confusion(self, place: int, amount: float) -> Confusion:
-        """Return how often each class was answered, for the items of each class.
-
-        `amount` is the predictor's budget.
-        """
+        """Return the confusion matrix of a predictor whose budget is `amount`."""
         answered = self._answered(place)
         names: list[str | None] = [*self._codes, None]
         counts = measures.confusion(self._own, answered, len(names)).astype(int)
@@ -254,8 +254,8 @@ class ClassMetrics(Metrics):
     ) -> float | None:
         """Return the quality by a measure other than accuracy.
 
-        None if the measure needs scores and some are missing. `weights` (N,) are those
-        of the trials.
+        `weights` (N,) has the weight of each trial. The result is None if the measure
+        cannot be computed, for example because scores are missing.
         """
         if self._costs is not None:
             return self._saved(self._costs, answered, weights)
@@ -270,8 +270,8 @@ class ClassMetrics(Metrics):
     def _saved(self, costs: Floats, answered: Codes, weights: Floats) -> float:
         """Return 1 - mean cost / largest cost.
 
-        The largest cost counts for a missing answer, and if the index does not know the
-        answer's class or the item's class.
+        The largest cost is charged for a missing answer, and if the class of the answer
+        or of the item is unknown to the index.
         """
         known = self._known
         whole = np.full((len(self._codes) + 1,) * 2, costs.max())
@@ -283,13 +283,13 @@ class ClassMetrics(Metrics):
         return float((inside & self._rights(place)).mean())
 
     def _coded(self, labels: Sequence[str]) -> Codes:
-        """Return a code (N,) of each label; unknown classes get new codes."""
+        """Return the class codes (N,) of labels; unknown classes get new codes."""
         codes = self._codes
         numbers = [codes.setdefault(label, len(codes)) for label in labels]
         return np.array(numbers, np.int64)
 
     def _answered(self, place: int) -> Codes:
-        """Return a code (N,) of each answer; missing answers share another code."""
+        """Return the class codes (N,) of answers; missing answers get an extra code."""
         replies = self._replies(place)
         told = [str(one.answer.label) for one in replies if one.answer is not None]
         found = np.full(len(replies), -1)
@@ -301,7 +301,7 @@ class ClassMetrics(Metrics):
         return rights
 
     def _scores(self, replies: Sequence[Reply]) -> Floats | None:
-        """Return all answers' scores (N, K); None if an answer has no scores."""
+        """Return all answers' scores (N, K); None if any are missing or not finite."""
         given = [None if one.answer is None else one.answer.scores for one in replies]
         scores: Floats = np.zeros((len(given), self._known))
         for row, named in zip(scores, given, strict=True):
@@ -360,12 +360,12 @@ class NumericMetrics(Metrics):
         }
 
     def _within(self, place: int, inside: Flags) -> float:
-        """Return the quality if the prior's number replaces answers out of budget."""
+        """Return the quality with the prior's number for answers outside the budget."""
         given = np.where(inside, self._given(self._replies(place)), self._prior)
         return self._measure(self._labels, given)
 
     def _given(self, replies: Sequence[Reply]) -> Floats:
-        """Return the answers' numbers (N,); the prior's number for a missing answer."""
+        """Return the answered numbers (N,); the prior's number for missing answers."""
         values = [None if one.answer is None else one.answer.value for one in replies]
         return np.array(
             [value if isinstance(value, float) else self._prior for value in values]

@@ -137,7 +137,10 @@ class Prior:
 def _say(
     package: Package, row: int, columns: NDArray[np.float32], cost: float | None
 ) -> PlainAnswer:
-    """Return the answer of a row's complete model to an item's features `columns`."""
+    """Return the answer of the model of row `row` to an item.
+
+    `columns` are the values of the item's features. The model is evaluated completely.
+    """
     model = package.models[row]
     code, scores = model.answer(columns)
     if package.numeric:
@@ -150,11 +153,11 @@ def _say(
 def fixed_plans(
     translator: Translator, items: list[LabelledItem]
 ) -> Iterator[FixedPlan]:
-    """Yield predictors of the cheapest plan with features, and of the costliest plan.
+    """Yield a predictor with the cheapest plan, and one with the costliest plan.
 
-    Both are on the skyline at the median item's size. If they are the same plan, yield
-    one predictor; if no plan has features, none. Plans whose features need columns that
-    no item has are left out.
+    Plans without features are left out, and plans that need columns which no item has.
+    The other plans are those on the skyline at the median item's size. If only one is
+    left, yield one predictor; if none is left, yield nothing.
     """
     planner = translator.planner
     sizes = sorted((item.size for item in items), key=np.prod)
@@ -182,9 +185,9 @@ class OwnModel:
     """A predictor: a fitted estimator from a Python file of the user.
 
     `target` is `FILE.py:FUNCTION`. The function takes no argument, and returns an
-    estimator with a method `predict`. This method is called with a list of one item,
-    and returns a list of one class, or number if `numeric`. An item is an image's
-    bytes, a text, or a dict of a record's columns.
+    estimator with a method `predict`. This method gets a list of one item, and returns
+    a list of one answer: a number if `numeric`, otherwise a class. An item is an
+    image's bytes, a text, or a dict of a record's columns.
     """
 
     features = None

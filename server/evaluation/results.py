@@ -9,7 +9,8 @@ from ..schema.facts import Task
 class Result(msgspec.Struct, kw_only=True):
     """One predictor's metrics on all items.
 
-    If answers are classes, fields for numbers are unset, and the other way round.
+    Metrics of numbers are unset if answers are classes, and metrics of classes are
+    unset if answers are numbers.
     """
 
     name: str
@@ -90,8 +91,8 @@ class BudgetResult(Result, kw_only=True):
 class BaselineResult(Result, kw_only=True):
     """The metrics of a predictor that knows no budget.
 
-    `inside`, `right_inside` and `quality_inside` have an entry for each budget of the
-    run, as if the predictor had to answer within this budget.
+    The lists `inside`, `right_inside` and `quality_inside` have one entry for each
+    budget of the run. The entry is computed as if the predictor had this budget.
     """
 
     # Features computed for every item; None if they differ or are unknown
@@ -119,7 +120,7 @@ class Pair(msgspec.Struct):
 
 
 class Confusion(msgspec.Struct):
-    """How often each class was answered within a budget, for items of each class."""
+    """A confusion matrix: counts of the answered classes for items of each class."""
 
     amount: float
     labels: list[str]  # Classes of the items, one per row of the matrix

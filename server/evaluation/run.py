@@ -37,7 +37,7 @@ SHOWN = 5  # number of names in a remark
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server that answers in place of this process, and the name of a model there."""
+    """A server that answers instead of this process, and the name of a model there."""
 
     url: str
     model: str | None = None
@@ -137,8 +137,9 @@ class EvaluationRun:
     def carry_out(self) -> None:
         """Run the comparison; an interruption keeps the finished trials.
 
-        Numeric libraries use one thread, as in a server: more threads are no faster for
-        one item, and would still spin while the next predictor is timed.
+        Numeric libraries use one thread, as in a server. More threads would be no
+        faster for one item, and would still be busy-waiting while the next predictor is
+        timed.
         """
         if self.against:
             time.sleep(SPIN_S)
@@ -179,7 +180,7 @@ class EvaluationRun:
             measure=self._package.measure,
             coverage=self._package.coverage,
             budgets=[metrics.at_budget(k, amounts[k]) for k in range(count)],
-            beside=[metrics.beside(k, amounts) for k in others],
+            beside=[metrics.without_budget(k, amounts) for k in others],
             confusion=confusion,
         )
 

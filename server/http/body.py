@@ -41,9 +41,9 @@ async def read_body(
 ) -> bytes:
     """Read a request's whole body, and decompress it.
 
-    Raises TooLarge if the body has more than `limit` bytes, before or after
-    decompression; `hint` is appended to the message. `held` counts the bytes that the
-    body takes in memory.
+    `held` records the number of bytes that the body takes in memory. Raises TooLarge if
+    the body has more than `limit` bytes, before or after decompression; `hint` is
+    appended to the message.
     """
     coding = coding_of(headers)
     if _expects(headers) and (length_in(headers) or 0) > limit:

@@ -11,8 +11,9 @@ from ..runtime.admission import HeldBody
 class Flow(FlowControl):
     """Uvicorn's flow control, with a buffer of bytes that are received but not parsed.
 
-    `unparsed` is the buffer; its bytes before position `at` are already parsed. If
-    `held` is not None, it counts the bytes of the buffer.
+    `unparsed` is the buffer; its bytes before position `at` are already parsed. `held`,
+    if given, records the size of the buffer, and raises Overloaded if requests hold too
+    many bytes.
     """
 
     def __init__(self, transport: asyncio.Transport, held: HeldBody | None) -> None:

@@ -91,8 +91,8 @@ def type_and_budget_in(headers: Headers) -> tuple[str, str | None]:
 def host_in(headers: Headers) -> str | None:
     """Return the host that a request was sent to, without its port.
 
-    Returns None if the host is absent, invalid or repeated, and if a proxy passed the
-    request on, because the proxy may have written any host.
+    Returns None if the host is absent, invalid or repeated. Also returns None if a
+    proxy passed the request on, because the proxy may have written any host.
     """
     found = [value for name, value in headers if name == b"host"]
     host = _HOST.fullmatch(found[0].decode("latin-1")) if len(found) == 1 else None

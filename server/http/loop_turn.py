@@ -13,10 +13,9 @@ LATER_S = 0.004
 class LoopTurn:
     """The current turn of an event loop: one pass over the connections with new bytes.
 
-    The loop reads one connection after the other, and answers quick requests in
-    between. All bytes of a turn had arrived when the turn began. So the time of each
-    request is counted from the beginning of the turn, and includes the wait for other
-    requests' answers.
+    The loop reads the connections one by one, and may answer a request before it reads
+    the next connection. All bytes that it reads in a turn had arrived when the turn
+    began. So the time of each request is counted from the beginning of the turn.
     """
 
     __slots__ = ("_at_end", "_began_s", "_is_on", "_later", "_later_is_due")
@@ -48,10 +47,10 @@ class LoopTurn:
         self._at_end.append(call)
 
     def later(self, call: Callable[[], object]) -> None:
-        """Schedule `call` for a later turn, after all functions scheduled earlier.
+        """Schedule `call` for a later turn; functions run in the order of scheduling.
 
-        One turn spends about `LATER_S` seconds on such functions. So turns stay short
-        even if many connections have bytes to parse.
+        A turn starts no further function after about `LATER_S` seconds. So turns stay
+        short even if many connections have bytes to parse.
         """
         self._later.append(call)
         self._schedule_later()

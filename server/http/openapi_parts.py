@@ -37,7 +37,7 @@ def document(
 
 
 def _lists_for_tuples(schema: Any) -> None:
-    """Turn tuples of one type in `schema` into lists, because more tools read lists."""
+    """Replace tuples of equal types in `schema` by lists, which more tools can read."""
     if isinstance(schema, dict):
         each = schema.get("prefixItems", [])
         if each and all(one == each[0] for one in each):

@@ -71,7 +71,7 @@ def _why_not_http(data: bytes) -> str:
 
 
 class Next(Enum):
-    """The part of a request that the next received byte belongs to, or no request."""
+    """What the next received byte belongs to: a part of a request, or no request."""
 
     REQUEST = auto()  # a new request
     HEAD = auto()
@@ -96,13 +96,13 @@ class HttpProtocol(HttpToolsProtocol):
 
     Each request's ASGI state has three entries. `arrived_s` is the start of the event
     loop's turn in which the request's first byte was read, even if the request then
-    waited behind others. `caller` is the `Caller` of the connection. `stop_timer`
-    cancels the time limit for the whole request to arrive; applications that read long
-    bodies under their own limits call it.
+    waited behind others. `caller` is the `Caller` of the connection. `stop_timer` is a
+    function that cancels the time limit for receiving the request. Applications call it
+    before they read a long body under their own limits.
 
     The application's lifespan state may have an `admission`, which decides when a
-    request begins, and a mapping `direct` of functions that may answer a whole request
-    without an ASGI cycle.
+    request begins. It may also have a mapping `direct` of functions that may answer a
+    whole request without an ASGI cycle.
     """
 
     # Seconds for a request to arrive completely, and for a new connection to begin one.
@@ -179,10 +179,11 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn closes
-        """Note that the caller sends no more; return True to keep the connection open.
+        """Note that the caller sends no more bytes.
 
-        Returns True if answers are still to be sent; the connection is closed after
-        them. Returns False for TLS, because TLS cannot close only one direction.
+        Returns True, to keep the connection open, if answers are still to be sent; the
+        connection is closed after them. Returns False for TLS, because TLS cannot close
+        only one direction.
         """
         self.caller.ended = True
         return self._has_unanswered() and self.scheme == "http"
@@ -252,7 +253,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._check_incomplete()
 
     def _keep_second_request(self, data: bytes) -> None:
-        """Keep the bytes after the first request, and replace the failed parser."""
+        """Keep the bytes of a second request, and replace the parser that met them."""
         self._begins_behind, self.parser = False, self._new_parser()
         self._keep(
             data, data.find(END) + len(END) + (length_in(self._request.headers) or 0)
@@ -408,11 +409,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._next, self._untimed = HEAD, True
 
     def on_url(self, url: bytes) -> None:
-        """Append a piece of the request's target; the parser calls this for each."""
+        """Append a piece of the request's target. The parser passes it in pieces."""
         self._request.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header to the request; record if it is `expect` or `connection`."""
+        """Add a header to the request; note if it is `expect` or `connection`."""
         name = name.lower()
         request = self._request
         request.section.append((name, value))
@@ -448,7 +449,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._next = BODY
 
     def _begin_cycle(self, planned: object = None) -> None:
-        """Start an ASGI cycle; `planned` is put into the request's state."""
+        """Start an ASGI cycle.
+
+        `planned`, if not None, is an object from a direct function for the application;
+        it becomes an entry of the request's state.
+        """
         self._unset_keepalive_if_required()
         request = self._request
         request.answerer = None
@@ -489,7 +494,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def _keep_open_if_body_came(self) -> None:
-        """Keep the connection open if the body came without "100 Continue"."""
+        """Keep the connection open if the body came before the response began."""
         if self._closes_unless_body and not self.cycle.response_started:
             self.cycle.keep_alive, self._closes_unless_body = True, False
 

@@ -77,10 +77,11 @@ def is_probe(data: bytes) -> bool:
 
 
 def framing_of(head: bytes) -> tuple[int, bool] | None:
-    """Return the body's length in bytes, and True if another request may follow.
+    """Return a body's length in bytes, and whether the connection stays open.
 
     `head` is the request line and the headers, without the empty line after them.
-    Returns None if it is too long or unusual; then a complete parser must read it.
+    Returns None if the head is too long, or not simple enough to read without a
+    complete parser.
     """
     length, keeps = 0, True
     if len(head) > LONGEST_HEAD or not _PLAIN.fullmatch(head):
@@ -109,7 +110,7 @@ def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
 
 
 def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Return a body's length in bytes by its headers; None if the body is chunked."""
+    """Return the body's length in bytes, from the headers; None if it is chunked."""
     length = 0
     for name, value in headers:
         if name == b"transfer-encoding":

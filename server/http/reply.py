@@ -61,8 +61,8 @@ async def send_and_count(
     """Send an answer, then call `count` with the time when the answer was written.
 
     The time is read in the event loop's next turn, because the loop may write only
-    after other ready callbacks. If the caller reads slowly, the time before sending is
-    used, so that the caller's delay does not count as the server's.
+    after other ready callbacks. If the caller reads slowly, `count` gets the time
+    before sending, so that the caller's delay does not count as the server's.
     """
     handed_s = now()
     await sending
@@ -94,8 +94,9 @@ class RawReplies:
     def ok(self, default: list[Header], body: bytes, *, keeps: bool) -> bytes:
         """Return the bytes of a JSON response with status 200.
 
-        `default` is uvicorn's list of headers; uvicorn makes a new list if a header
-        changes. If not `keeps`, the response says that the connection closes.
+        `default` is uvicorn's list of default headers. Uvicorn makes a new list when a
+        header changes, so bytes built from the same list object are reused. If not
+        `keeps`, the response says that the connection closes.
         """
         if default is not self._default:
             self._build_shared(default)

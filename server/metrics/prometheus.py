@@ -25,9 +25,9 @@ Value = tuple[tuple[str, ...], Any]
 
 
 class Model(NamedTuple):
-    """A model's name and counts, and the loaded model.
+    """A model's name, its counts, and the loaded model.
 
-    `served` is None until the model is ready.
+    `served`, the loaded model, is None until it is ready.
     """
 
     name: str
@@ -273,7 +273,7 @@ class Families(Collector):
         self._models = [_model(repository, name) for name in repository.names()]
 
     def collect(self) -> Iterator[Metric]:
-        """Return each metric once, with the samples of all workers."""
+        """Yield each metric, with the samples of all workers."""
         yield from map(self._of_all_workers, self._own())
 
     def _of_all_workers(self, metric: Metric) -> Metric:

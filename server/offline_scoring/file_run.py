@@ -36,7 +36,7 @@ class FileRun:
     rows: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Read the index and find the items; BadInput if options conflict."""
+        """Read the index and find the items; raise BadInput if options conflict."""
         refuse_answers(self.output, [self.index, self.items, *self.features])
         label, top = self.label, self.top
         index, package = load_index(self.index)

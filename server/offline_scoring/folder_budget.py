@@ -80,7 +80,7 @@ class ShapeSample:
         return shapes
 
     def _withheld(self, payload: object) -> int:
-        """Return the mask of an item's withheld features; note its empty columns."""
+        """Return the mask of an item's withheld features; record its empty columns."""
         if not isinstance(payload, Mapping):
             return 0
         empty = self._columns.empty_in(payload)
@@ -154,7 +154,7 @@ class FolderBudget:
             self._to_come[sample.representative(part.number)] += part.count
 
     def find(self) -> BatchPlan:
-        """Return the plan with which the items still to come use up the budget."""
+        """Return the plan that spends the rest of the budget on the remaining items."""
         counts: defaultdict[Shape, float] = defaultdict(float)
         for number, count in self._to_come.items():
             own = self._sample.of(number)

@@ -96,8 +96,8 @@ def is_folder(path: Path) -> bool:
 def files_in(folder: Path, kind: Kind, encoding: str | None = None) -> FoundFiles:
     """Return the files in a folder that are items of a kind.
 
-    If `encoding` is given, files of any bytes may be texts. Raises BadInput if there is
-    no item.
+    If `encoding` is given, the content of files that end like texts is not checked.
+    Raises BadInput if there is no item.
     """
     found = find_files(folder, kind, encoded=encoding is not None)
     if not found.files:
@@ -141,7 +141,7 @@ def read_rows(
 
 
 class ItemColumns(NamedTuple):
-    """Names the columns of an Arrow table that contain its items."""
+    """Finds the columns of an Arrow table that contain the items."""
 
     kind: Kind
     # Column of the items; None for the usual column, or if each row is a record
@@ -264,11 +264,11 @@ class _Reader:
         return frozenset(["text"] if self.item_kind == "text" else IMAGE_COLUMNS)
 
     def empty_words(self, name: str) -> tuple[str, ...]:
-        """Return the words that meant "empty" in a column when the index was built."""
+        """Return the words that stood for an empty cell of the column in the build."""
         return tuple(self._facts[name].empty_words) if name in self._facts else ()
 
     def decimal(self, name: str) -> Decimal | None:
-        """Return the decimal mark that a column had when the index was built."""
+        """Return the decimal mark of the column's numbers in the build."""
         return self._facts[name].decimal if name in self._facts else None
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
@@ -311,7 +311,7 @@ class _Reader:
                 self._left_out[name[:80]] = None
 
     def rows(self, rows: Iterable[Any]) -> Iterator[Row]:
-        """Yield a `Row` for each mapping or error. Its name is its number, from 0."""
+        """Yield a `Row` for each mapping or error; the rows' names are "0", "1", ..."""
         for number, row in enumerate(rows):
             if isinstance(row, BadItem):
                 yield Row(str(number), row)
@@ -364,7 +364,7 @@ class TextCells:
     def read(self, name: str, cells: Any) -> Sequence[Value]:
         """Return the values of the cells of column `name`.
 
-        If a column should have numbers, a cell without a number stays a string.
+        If the column has numbers, a cell without a number stays a string.
         """
         from polydom.features.tables import column_kinds as kinds
 

@@ -56,9 +56,9 @@ class WriteLock:
     def release(self) -> None:
         """Remove the lock file, then unlock it.
 
-        Another process may have opened the file before its removal. It then locks a
-        file without a name, notices that, and opens a new one. Windows cannot remove an
-        open file; there `FileLock` removes it.
+        Another process may have opened the file before the removal. It then locks the
+        removed file, notices that, and opens a new file. Windows cannot remove an open
+        file; there, `FileLock` removes it.
         """
         with suppress(OSError):
             self._path.unlink()
@@ -69,8 +69,9 @@ def refuse_answers(output: Path, read: Iterable[Path]) -> None:
     """Raise BadInput if answers must not be written to the file `output`.
 
     `output` must end in `.parquet`, `.jsonl` or `.csv`. It must not be a path in
-    `read`, or inside a table's folder in `read`. An existing file may be replaced only
-    if it is empty or has earlier answers.
+    `read`. If a path in `read` is a folder that is one table, `output` must not be
+    inside it. An existing file may be replaced only if it is empty or has earlier
+    answers.
     """
     if output.suffix.lower() not in OUTPUTS:
         raise BadInput(f"{output}: one of {', '.join(OUTPUTS)} is needed")
@@ -81,7 +82,7 @@ def refuse_answers(output: Path, read: Iterable[Path]) -> None:
 
 
 def refuse_among(output: Path, items: Path) -> None:
-    """Raise BadInput if `output` is `items`, or is inside `items`, a table's folder."""
+    """Raise BadInput if `output` is `items`, or is inside the table folder `items`."""
     place, own = output.resolve(), items.resolve()
     is_table = items.is_dir() and not is_folder(items)
     if place == own or (is_table and place.is_relative_to(own)):

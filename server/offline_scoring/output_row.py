@@ -53,15 +53,17 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
         Quality and accuracy of the model that answered, on held-out items. The accuracy
         is None if answers are numbers.
     cost
-        Measured seconds of features and model. If the index counts no time: the plan's
-        predicted cost in the index's unit.
+        Measured seconds of features and model. If the index's unit is not time: the
+        plan's predicted cost in that unit.
     error
         Reason why the item has no answer.
-    unknown, missing
-        Names of a record's columns with values unknown to the index; number of empty
-        columns that the model reads. None if there are none.
+    unknown
+        Names of a record's columns with values unknown to the index; None without any.
+    missing
+        Number of empty columns that the model reads; None without any.
     base_models_used, base_models
-        Number of base models evaluated, and of all; None without early exits.
+        Number of base models evaluated, and number of all base models; None without
+        early exits.
     """
 
     item: int | str

@@ -165,7 +165,10 @@ class _PartScoring:
             result.plans += assignment.cost
 
     def _sum_up(self, measured_s: float) -> None:
-        """Convert `measured_s` to seconds of the machine that measured the index."""
+        """Set the part's costs; `measured_s` is the processor time of the whole part.
+
+        Seconds are converted to those of the machine that measured the index.
+        """
         result = self._result
         result.measured_s, result.spent = measured_s, result.plans
         if self._planner.unit == "s":

@@ -163,8 +163,7 @@ def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
     """Divide a folder, a `.parquet` file or a `.jsonl` file into parts.
 
     The same items give the same parts, of at most `most` items each. By default there
-    are 200 parts, unless parts would have fewer than 32 or more than 65,536 items. No
-    part has rows of two row groups.
+    are about 200 parts, of 32 to 65,536 items each. No part has rows of two row groups.
     """
     ending = path.suffix.lower()
     if is_folder(path):

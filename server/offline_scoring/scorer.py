@@ -125,16 +125,16 @@ class Scorer:
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Answer Arrow batches one by one, for Spark's `mapInArrow`.
 
-        For each batch, yields a batch of `schema` with as many rows. Raises the errors
-        of `table`.
+        Each yielded batch has as many rows as its input batch; `schema` returns its
+        schema. Raises the errors of `table`.
         """
         return map(self._batch, batches)
 
     def table(self, table: Any) -> Any:
         """Answer an Arrow table, for Ray Data's `map_batches`.
 
-        Returns a table of `schema` with as many rows. Raises BadInput if a column is
-        missing, and the errors of `__call__`.
+        Returns a table with as many rows as `table`; `schema` returns its schema.
+        Raises BadInput if a column is missing, and the errors of `__call__`.
         """
         import pyarrow as pa
 

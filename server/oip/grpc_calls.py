@@ -87,12 +87,12 @@ class Places:
 
     @contextlib.contextmanager
     def take(self) -> Iterator[list["asyncio.Task[Any]"]]:
-        """Occupy a place while the context is open, and yield an empty list.
+        """Occupy a place while the context is open, until the call's message is read.
 
-        The caller adds the task that reads the call's message to the list. The place
-        becomes free after that task has ended. If no place is free, the call that has
-        waited longest is ended, unless it has waited for less than `LEAST_S` seconds;
-        then Overloaded is raised.
+        Yields an empty list, to which the caller adds the task that reads the message.
+        The place becomes free after this task has ended. If no place is free, the call
+        that has waited longest is ended. But if that call has waited for less than
+        `LEAST_S` seconds, Overloaded is raised instead.
         """
         if self._closed:
             raise _stopping()
@@ -148,8 +148,8 @@ class Places:
 class Intake:
     """Reads the messages of gRPC calls, a few at a time; for the event loop only.
 
-    At most `most` requests and `most` streams read messages at once. `longest` is the
-    largest size of a message in bytes.
+    `most` limits the number of requests that read messages at once, and also the number
+    of streams. `longest` is the maximum size of a message in bytes.
     """
 
     def __init__(self, most: int, longest: int) -> None:
@@ -207,7 +207,8 @@ class Intake:
     ) -> Received | None:
         """Return the next message of a stream; None after the last.
 
-        The list `readings` then contains only the task that reads this message.
+        `readings` is the list that `Places.take` yielded. Its content is replaced by
+        the task that reads this message.
         """
         arrival, reading = self._begin(context)
         readings[:] = [reading]
@@ -257,12 +258,12 @@ class Intake:
     def _taking_turns(
         self, reading: Any, arrival: "asyncio.Future[None]"
     ) -> Generator[Any, Any, Any]:
-        """Await a message's arrival, then delay its copy, so that other tasks can run.
+        """Run gRPC's coroutine `reading`, with a pause between arrival and copy.
 
-        Copying a long message takes milliseconds, and gRPC would copy all messages that
-        arrive together without a break. gRPC has no hook between the arrival and the
-        copy. So this function runs gRPC's coroutine step by step; the first step ends
-        at the arrival.
+        Copying a long message takes milliseconds. Without pauses, gRPC would copy all
+        messages that arrive together before other tasks can run. gRPC has no hook
+        between a message's arrival and its copy. So this function runs `reading` step
+        by step; the first step ends at the arrival, and `arrival` is set then.
         """
         asked_s = time.monotonic()
         try:

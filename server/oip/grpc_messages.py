@@ -107,7 +107,10 @@ class Asked(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Size in bytes; more if many inputs and outputs make processing slower."""
+        """Size in bytes, or a larger number if there are many inputs and outputs.
+
+        It estimates the work of processing the request.
+        """
         entries = len(self.message.inputs) + len(self.message.outputs)
         return max(self.size, LARGE // 1024 * entries)
 

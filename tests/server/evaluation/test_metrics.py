@@ -135,7 +135,7 @@ def test_metrics_is_that_of_counting_one_by_one(
         ), name
     inside, right = oracle.in_time(replies, BUDGET_MS)
     assert (found.inside, found.right_inside) == pytest.approx((inside, right))
-    beside = judge.beside(0, [1.0, BUDGET_MS])
+    beside = judge.without_budget(0, [1.0, BUDGET_MS])
     assert beside.inside == [oracle.in_time(replies, b)[0] for b in (1.0, BUDGET_MS)]
     confusion = judge.confusion(0, BUDGET_MS)
     counted = oracle.confused(replies)

@@ -69,7 +69,7 @@ def close(value: Any) -> Any:
 def test_metrics_is_that_of_counting_one_by_one(
     replies: list[oracle.PlainNumber], measure: str
 ) -> None:
-    found = metrics_of(replies, measure).beside(0, [1.0, BUDGET_MS])
+    found = metrics_of(replies, measure).without_budget(0, [1.0, BUDGET_MS])
     for name, value in oracle.judged_numbers(replies, MEAN).items():
         assert getattr(found, name) == close(value), name
     labels = [one.label for one in replies]
