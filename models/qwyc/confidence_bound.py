@@ -127,10 +127,10 @@ def calibrate(
 def keep_within(
     counted: Iterable[tuple[AnySchedule, int]], part: tuple[Any, ...], most: float
 ) -> list[tuple[AnySchedule, int]]:
-    """Count the rows of `part` whose decision each schedule changes.
+    """Add each schedule's number of changed decisions in `part` to its count.
 
-    The numbers are added to those in `counted`. Returns (schedule, count) for each
-    schedule before the first count above `most`.
+    `counted` has (schedule, count so far) pairs. Returns the pairs with the new counts,
+    up to the last schedule before the first whose count exceeds `most`.
     """
     kept = []
     for schedule, before in counted:
@@ -142,16 +142,16 @@ def keep_within(
 
 
 def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
-    """Yield (lower - m * spread, upper + m * spread) for falling multiples m."""
+    """Yield (lower - m * spread, upper + m * spread) for falling factors m."""
     for margin in MARGINS:
         yield lower - margin * spread, upper + margin * spread
 
 
 def upper_bound(changed: int, rows: int, confidence: float) -> float:
-    """Return an upper bound on the probability that a decision changes.
+    """Return an upper bound on the probability that a schedule changes a decision.
 
-    This is the one-sided bound of Clopper and Pearson, if `changed` of `rows` decisions
-    changed.
+    `changed` is the number of changed decisions among `rows` independent rows. The
+    bound is Clopper and Pearson's, one-sided.
     """
     from scipy.special import betaincinv
 
@@ -165,22 +165,24 @@ def most_changed(
 ) -> float:
     """Return the largest number of changed calibration decisions that proves `alpha`.
 
-    If a schedule changes more than the share `alpha` of new decisions, then the
-    probability that it changes at most this number of the calibration decisions is at
-    most 1 - confidence. The number is below 0 if there are too few rows for a proof.
+    If a schedule changes more than the share `alpha` of new decisions, then at most
+    this number of calibration decisions change with a probability of at most 1 -
+    confidence. The result is below 0 if there are too few rows for a proof.
 
-    Without groups, rows are independent, and their number of changes is binomial. With
-    `groups` (M,), a number for each row, only groups are independent: the share of
-    changed rows of a group lies in [0, 1], however its rows depend on each other. For
-    the sum of n such shares and a number t, Bentkus' bound (On Hoeffding's
-    inequalities, Annals of Probability 32, 2004) says
+    Without groups, rows are independent, and the number of changed decisions is
+    binomial.
 
-        P(sum <= t) <= min over a > t of E max(a - B, 0) / (a - t),
+    With `groups` (M,), a group number for each row, only groups are independent. The
+    changed rows of a group, divided by the size of the largest group, are a number in
+    [0, 1], however the group's rows depend on each other. For the sum S of n such
+    numbers, Bentkus' bound (On Hoeffding's inequalities, Annals of Probability 32,
+    2004) says
 
-    where B is binomial with n trials and the mean of the shares: (a - x)+ is convex,
-    and no sum of such variables is above B in convex order (Hoeffding, 1956 and 1963).
-    Only whole a are tried, as the minimum is never between whole numbers. A group
-    smaller than the largest counts in proportion to its rows.
+        P(S <= t) <= min over a > t of E max(a - B, 0) / (a - t),
+
+    where B is binomial, with n trials and the same mean as S. The bound holds because
+    max(a - x, 0) is convex in x, and S is at most B in convex order (Hoeffding, 1956
+    and 1963). Only whole numbers a are tried, as one of them attains the minimum.
     """
     from scipy.special import bdtr
 
@@ -199,7 +201,7 @@ def most_changed(
 
 
 def number_groups(groups: Any, rows: int, what: str = "rows") -> Groups:
-    """Return the number (N,) of each row's group, from 0.
+    """Return each row's group as a number from 0, shape (N,).
 
     Raises BadInput unless `groups` has `rows` values of one type.
     """
@@ -225,7 +227,7 @@ def group_sizes(groups: Groups) -> NDArray[np.int64]:
 def fewest_rows(alpha: float, confidence: float) -> int:
     """Return the smallest number of calibration rows that can prove `alpha` > 0.
 
-    So many rows prove it if none of their decisions changes.
+    This number suffices only if the schedule changes none of their decisions.
     """
     return math.ceil(math.log1p(-confidence) / math.log1p(-alpha))
 
@@ -233,7 +235,7 @@ def fewest_rows(alpha: float, confidence: float) -> int:
 def lacking_rows(
     rows: int, alpha: float, confidence: float, groups: Groups | None = None
 ) -> str:
-    """Return a text that says how few calibration rows there are; empty if enough."""
+    """Return a description of too few calibration rows, for an error; "" if enough."""
     if rows and most_changed(rows, alpha, confidence, groups) >= 0:
         return ""
     if groups is None or not rows or (sizes := group_sizes(groups)).max() == 1:
@@ -252,10 +254,10 @@ def check_rate(
     decisions: object = None,
     calibration_decisions: object = None,
 ) -> None:
-    """Check those arguments of `fit_schedule` that concern calibration.
+    """Check the arguments of `fit_schedule` that concern calibration.
 
-    Raises BadInput if a share is out of range, an argument is missing, or calibration
-    rows are too few.
+    Raises BadInput if `alpha` or `confidence` is out of range, an argument lacks the
+    argument that it needs, or there are too few calibration rows.
     """
     if not 0 <= alpha < 1:
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")

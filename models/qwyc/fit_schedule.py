@@ -1,6 +1,6 @@
 """Fit schedules of early exits to the scores of an ensemble.
 
-`fit_schedule` is for two classes, `fit_margin_schedule` for more.
+`fit_schedule` is for two classes, `fit_margin_schedule` for two or more.
 """
 
 from collections.abc import Sequence
@@ -48,55 +48,61 @@ def fit_schedule(
     seed: int = 0,
     threads: int = 2,
 ) -> Schedule:
-    """Choose an order of base models, and the sums at which to stop; two classes.
+    """Choose an order of base models and the sums at which to stop, for two classes.
 
-    The schedule has a low mean cost over N rows, which need no labels. At most a share
-    `alpha` of its decisions differ from the decisions of the whole ensemble.
+    The schedule is fitted to N rows, which need no labels, for a low mean cost per row.
+    At most the share `alpha` of its decisions differ from the whole ensemble's
+    decisions.
 
     Parameters
     ----------
     scores
-        (N, T) scores of base models. The ensemble's score is the sum of a row.
+        (N, T) scores of T base models. The ensemble's score of a row is the sum of the
+        row's T scores.
     threshold
-        Least sum of a positive row: QWYC's beta.
+        A row is positive if its sum is at least this number: QWYC's beta.
     alpha
-        Share of decisions that may change, in [0, 1): on these rows, or with
-        `confidence` on fresh rows.
+        Share of decisions that may change, in [0, 1). It holds for these N rows or,
+        with `confidence`, for fresh rows.
     costs
         (T,) cost of each base model in any unit, > 0; default 1 each.
-    feature_costs, uses
-        (F,) cost of each feature in the same unit, >= 0; (T, F) bool, True for the
-        features that each base model reads. The first base model that reads a feature
-        pays for it. By default all features are known.
+    feature_costs
+        (F,) cost of each feature in the same unit, >= 0. The first base model that
+        reads a feature pays for it. By default features cost nothing.
+    uses
+        (T, F) bool, True for the features that each base model reads.
     method
-        "polydom": order by impurity, thresholds by optimal stopping; the chance that a
-        stop is wrong is estimated from rows with similar sums. "qwyc": QWYC*, that
-        is Algorithm 1. "fixed": Algorithm 2 on `order`. "qwyc" and "fixed" overfit: on
-        new rows they change several times as many decisions.
+        "polydom": order by impurity, thresholds by optimal stopping; the probability
+        that a stop is wrong is estimated from rows with similar sums. "qwyc": QWYC*,
+        that is Algorithm 1. "fixed": Algorithm 2 on `order`. "qwyc" and "fixed"
+        overfit: on new rows they change several times as many decisions.
     order
-        Fixed order: "natural", "random", "individual-mse", "greedy-mse", or the numbers
-        of the T base models. "fixed" needs an order; "polydom" then fits only
+        Fixed order: "natural", "random", "individual-mse", "greedy-mse", or a
+        permutation of 0 ... T - 1. "fixed" needs an order; "polydom" then fits only
         thresholds; "qwyc" refuses an order.
     target
-        (N,) labels on the scale of the scores, for the two MSE orders; default the
-        ensemble's own scores, which need no labels.
+        (N,) labels on the scale of the scores, for the orders "individual-mse" and
+        "greedy-mse"; default the ensemble's sums, which need no labels.
     decisions
-        (N,) bool, decisions of the ensemble, needed if it decides ties in its own way;
+        (N,) bool, the ensemble's decisions, for an ensemble with another rule for ties;
         `alpha` then counts changes of these decisions. Default: True if the sum, added
         base model by base model, is at least `threshold`.
     sides
-        "both", or "negative" for filter-and-score (QWYC, section 3.1): rows only stop
-        as negative, so positive rows use all base models.
+        "both", or "negative" for filter-and-score (QWYC, section 3.1): rows stop only
+        as negative, so all positive rows use all base models.
     confidence
-        Confidence in (0, 1) with which `alpha` holds on fresh rows, by an exact
-        binomial bound on `calibration`. None: `Schedule.promise` is None.
-    calibration, calibration_decisions
-        (M, T) scores of rows that were used neither for training the ensemble nor in
-        `scores`; (M,) their decisions, needed if `decisions` is given. `FreshRows` are
-        both in one, read in parts to save memory.
+        Probability in (0, 1) with which `alpha` holds on fresh rows, by an exact
+        binomial bound computed from `calibration`. If None, `Schedule.promise` is None.
+    calibration
+        (M, T) scores of rows that were neither used to train the ensemble nor are in
+        `scores`. Alternatively `FreshRows`, which include the decisions, and are read
+        in parts to save memory.
+    calibration_decisions
+        (M,) bool, the ensemble's decisions for the calibration rows, needed if
+        `decisions` is given.
     groups
-        (M,) numbers or names of groups of calibration rows, if the rows of one group,
-        such as one patient's, are not independent draws (`most_changed`).
+        (M,) number or name of each calibration row's group, needed if rows of the same
+        group, such as one patient's, are not independent (`most_changed`).
     seed
         Seed of the random order.
     threads
@@ -162,35 +168,35 @@ def fit_margin_schedule(
     calibration_decisions: Rows | None = None,
     groups: Rows | None = None,
 ) -> MarginSchedule:
-    """Choose an order of base models, and the margins at which to stop; K classes.
+    """Choose an order of base models and the margins at which to stop, for K classes.
 
-    This is `fit_schedule` for ensembles that choose the class with the largest of
-    K >= 2 sums. QWYC is for two classes; this function uses the method "polydom", with
-    the margin of the best class over the second.
+    This is `fit_schedule` for ensembles that choose the class with the largest of K >=
+    2 sums. A row's margin is its largest sum minus its second largest. The method is
+    always "polydom", as QWYC is only for two classes.
 
     Parameters
     ----------
     scores
-        (N, T, K) scores of unlabelled rows, base models and classes. A round of
-        boosting with K trees is one base model. Use rows that the ensemble was not
-        trained on: it is too sure of its training rows, and would stop too early.
+        (N, T, K) scores of N rows by T base models for K classes. A round of boosting
+        with K trees is one base model. Use rows that the ensemble was not trained on:
+        margins of training rows are too large, so that fresh rows would stop too early.
     bias
         (K,) sums of the classes before the first base model; default 0 each.
     order
         Fixed order of the T base models; default `order_by_margin_impurity`.
     decisions
-        (N,) positions of the classes that the ensemble chooses, needed if the first of
-        equal sums does not win.
+        (N,) positions of the classes that the ensemble chooses, for an ensemble that
+        does not choose the first of equal sums.
     alpha, costs, feature_costs, uses, confidence, groups
         As for `fit_schedule`.
     calibration, calibration_decisions
-        As for `fit_schedule`, (M, T, K) and (M,).
+        As for `fit_schedule`, with shapes (M, T, K) and (M,).
 
     Raises
     ------
     BadInput
-        If an argument is outside its range, a score is not finite, or there are too
-        few calibration rows.
+        If an argument is outside its range, a score is not finite, or there are too few
+        calibration rows.
     """
     scores = check_scores(scores, "T", "K")
     models, classes = scores.shape[1:]
@@ -244,7 +250,7 @@ def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) ->
     """Return the decisions of the whole ensemble, shape (N,), True for positive rows.
 
     If `decisions` is None, a row is positive if the sum of its scores is at least
-    `threshold`. Raises BadInput for `decisions` of another type or shape.
+    `threshold`. Raises BadInput unless given `decisions` are bool of shape (N,).
     """
     if decisions is None:
         return whole_sums(scores) >= threshold
@@ -258,7 +264,7 @@ def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) ->
 
 
 def check_options(method: Method, order: object, sides: Sides, threads: int) -> None:
-    """Raise BadInput for unknown options, or a `method` that cannot use `order`."""
+    """Raise BadInput for unknown options, or an `order` that does not suit `method`."""
     if sides not in get_args(Sides):
         raise BadInput(f"sides is {sides!r}; it must be 'both' or 'negative'")
     if threads < 1:
@@ -273,9 +279,10 @@ def check_options(method: Method, order: object, sides: Sides, threads: int) -> 
 
 
 def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:
-    """Return the position of the class that the whole ensemble chooses, shape (N,).
+    """Return the positions of the classes that the whole ensemble chooses, shape (N,).
 
-    If `decisions` is None, it is the first class with the largest sum.
+    If `decisions` is None, each row's class is the first with the largest sum. Raises
+    BadInput unless given `decisions` are positions of classes, shape (N,).
     """
     if decisions is None:
         own: Rows = whole_sums(scores, bias).argmax(axis=1)

@@ -1,10 +1,10 @@
 """Fit thresholds to a given order of base models by optimal stopping.
 
-Optimal stopping compares the cost of stopping a row with the cost of going on,
-backwards from the last base model. A wrong stop costs the same `penalty` at every
-position. The penalty is as small as possible while at most the share alpha of decisions
-changes. Rows with similar sums say how likely a stop is to be wrong (`log_odds`).
-Thresholds that only count the endings of the rows themselves overfit.
+From the last base model back to the first, the cost of stopping a row is compared with
+the cost of continuing. A wrong stop costs the same `penalty` at every position: the
+smallest with which at most the share alpha of decisions changes. The probability that a
+stop is wrong is estimated from rows with similar sums (`log_odds`). Counting only
+whether the row's own stop is wrong would overfit.
 """
 
 import math
@@ -28,12 +28,11 @@ HALVINGS = 14  # steps of the binary search for the logarithm of the penalty
 
 
 class Stopping:
-    """The rows of one order, sorted at each position, to find cuts for many penalties.
+    """A method to fit thresholds by optimal stopping, along one order of T base models.
 
-    The cuts (a, b) of a position mean: entries [:a] of its sorted rows stop low,
-    entries [b:] stop high, the rest go on. `costs` (T,) are the costs of the positions.
-    Unless `both`, rows stop low only. A row is dropped from later positions once it
-    lies more than `SLACK` standard deviations beyond every row that would stop wrongly.
+    It keeps the rows sorted by number at each position, to find cuts for many
+    penalties. "Number" and "cuts" are explained in `kernels/optimal_stopping.py`.
+    `costs` (T,) are the costs of the positions. Unless `both`, rows stop low only.
     """
 
     def __init__(self, sums: RunningSums, *, costs: Floats, both: bool = True) -> None:
@@ -43,18 +42,21 @@ class Stopping:
         self._list_rows()
 
     def _list_rows(self) -> None:
-        """List the rows that are not yet dropped at each position, sorted by number.
+        """List the remaining rows of each position, sorted by number.
 
-        Position r's list is `ids[starts[r]:starts[r + 1]]`, encoded by `list_entries`.
-        Rows outside the cuts `widest[:, r]` are dropped from later lists. Example:
+        The list of position r is `ids[starts[r]:starts[r + 1]]`, encoded by
+        `list_entries`. Rows that lie beyond all rows that would stop wrongly, by at
+        least `SLACK` standard deviations, are left out of later lists: those outside
+        the cuts `widest[:, r]`. Example:
 
             row       0      1      2      3      4
             number    -1     0.5    -1     3      -2
             positive  False  True   True   True   False
 
-        The list is [4, 0, ~2, 1, 3], as rows 0 and 2 are equal. Row 2 would stop low
-        wrongly, row 0 high. With a slack of 0.3, rows 4, 1 and 3 lie beyond both. So
-        the widest cuts are (1, 3), and the next list has only rows 0 and 2.
+        The list is [4, 0, ~2, 1, 3], as rows 0 and 2 have equal numbers. A low stop of
+        row 2 or a high stop of row 0 would be wrong. If the required distance is 0.3,
+        rows 4, 1 and 3 lie far enough beyond both. So the widest cuts are (1, 3), and
+        the next list has only rows 0 and 2.
         """
         last = len(self.costs)
         lists, flags, levels = [], [], []
@@ -80,9 +82,9 @@ class Stopping:
     def likely(
         self, rows: Rows, values: Floats, positive: Flags, a: int, b: int
     ) -> NDArray[np.uint8]:
-        """Return levels (n,), which tell how likely each row is to end positive.
+        """Return the levels (n,) of listed rows: how likely each is to end positive.
 
-        Outside [a, b) levels are exact: 255 for a positive row, else 0.
+        Outside [a, b), the level is 255 for a row that ends positive, else 0.
         """
         levels = np.where(positive, np.uint8(255), np.uint8(0))
         if self.sums.border is not None and a < b:
@@ -91,11 +93,11 @@ class Stopping:
         return levels
 
     def within(self, alpha: float) -> Thresholds:
-        """Return thresholds that change at most the share `alpha` of decisions."""
+        """Return thresholds that change at most the share `alpha` of the decisions."""
         return self.thresholds(self.cheapest(changes_allowed(alpha, self.rows)))
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds to calibrate, from few to many changed decisions."""
+        """Yield thresholds for `calibrate`, from the most careful to the boldest."""
         careful, *bolder = self.penalties(RUNGS)
         first = self.thresholds(self.cuts(careful))
         yield from widened(*first, spread_of(self.sums))
@@ -103,9 +105,10 @@ class Stopping:
             yield self.thresholds(self.cuts(penalty))
 
     def cuts(self, penalty: float, passes: int = PASSES) -> Rows:
-        """Return cheap cuts (2, T) if each wrong stop costs `penalty`.
+        """Return cuts (2, T) of low cost if each wrong stop costs `penalty`.
 
-        All cuts are improved `passes` times, from the last position to the first.
+        They begin as the widest cuts, and are improved in `passes` passes over all
+        positions.
         """
         cuts = self.widest.copy()
         for _ in range(passes):
@@ -133,10 +136,10 @@ class Stopping:
         return lower, upper
 
     def penalties(self, count: int) -> Floats:
-        """Return `count` descending penalties to try.
+        """Return `count` penalties to try, descending in equal ratios.
 
-        The first is more than any stop can save, the last is the cost of the cheapest
-        position.
+        The largest is more than any stop can save; the smallest is the cost of the
+        cheapest position.
         """
         own = 1.0 if self.sums.border is None else OWN
         most = 2 * self.rows * self.costs.sum() / own
@@ -145,7 +148,7 @@ class Stopping:
     def cheapest(self, allowed: int) -> Rows:
         """Return the cheapest cuts (2, T) found with at most `allowed` wrong stops.
 
-        Only cuts for some penalties are tried, so cheaper cuts may exist.
+        Only some penalties are tried, so cheaper cuts may exist.
         """
         high, low = np.log(self.penalties(2))
         best = self.cuts(math.exp(high))
@@ -166,10 +169,10 @@ class Stopping:
 def safe_cuts(
     values: Floats, positive: Flags, slack: float, both: bool
 ) -> tuple[int, int]:
-    """Return (a, b): `values[:a]` stop low, `values[b:]` stop high, the rest go on.
+    """Return cuts (a, b) of ascending `values` (n,) with which no stop is wrong.
 
-    `values` ascend. Every stopped value lies at least `slack` beyond all values that
-    would stop wrongly: low if `positive`, else high.
+    `values[:a]` lie at least `slack` below all values that are `positive`, `values[b:]`
+    at least `slack` above all others. Unless `both`, b is n.
     """
     lowest = values[positive].min(initial=np.inf) - slack
     highest = values[~positive].max(initial=-np.inf) + slack

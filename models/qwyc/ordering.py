@@ -1,10 +1,10 @@
 """Choose an order of base models: polydom's own, and the orders QWYC compares with.
 
 polydom's order puts rows with similar running sums (or margins) into bins. A bin is
-impure if some of its rows end with another decision than the others. The next base
-model is the one that removes most impurity per cost. Rows whose decision is sure enough
-are dropped. QWYC* counts the rows that a base model can stop instead; this count
-depends on a few extreme rows.
+impure if the whole ensemble decides some of its rows differently from the others. The
+next base model is the one that removes the most impurity per cost. Rows whose decision
+has become nearly certain are then dropped. QWYC* instead chooses the base model after
+which the most rows can stop; their number depends on a few extreme rows.
 """
 
 from collections.abc import Sequence
@@ -47,13 +47,13 @@ def order_by_impurity(
     both: bool = True,
     threads: int = 1,
 ) -> Rows:
-    """Return base models (T,) in an order that removes most impurity per cost first.
+    """Return an order (T,) of base models, most impurity removed per cost first.
 
-    This is for two classes. If rows of a bin end at `threshold` or above with
-    probability q, the impurity of the bin is sqrt(q (1 - q)) per row. Base models
-    that need no new feature come first; if each needs one, `open_features` chooses
-    the next features. Once no impurity is left, the remaining base models follow in
-    ascending order.
+    This is for two classes. If a row of a bin ends at `threshold` or above with
+    probability q, the impurity of the bin is sqrt(q (1 - q)) per row. Base models that
+    need no new feature come first. When all unused base models need new features,
+    `open_features` chooses which to compute next. Once no impurity is left, the
+    remaining base models follow in ascending order.
     """
     left = ActiveExamples(scores, positive)
     least, most = scores.min(axis=0), scores.max(axis=0)
@@ -78,8 +78,8 @@ def open_features(
 ) -> Flags:
     """Return a mask (F,) of the features to compute next.
 
-    Called when each unused base model needs more features; `needs` (L, F) marks the
-    features that each one needs.
+    `needs` (L, F) marks the features that each of the L unused base models still needs;
+    each needs at least one.
     """
     rows, sums, final = left.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
@@ -106,9 +106,9 @@ def purest(
     costs: Floats,
     threads: int,
 ) -> int:
-    """Return the position, among unused base models, of the best to use next.
+    """Return the position in `left.models` of the base model to use next.
 
-    It removes most impurity per cost.
+    This is the base model that removes the most impurity per cost.
     """
     models = left.models
     low, high = np.quantile(left.sums, [TAIL, 1 - TAIL])
@@ -126,9 +126,9 @@ def purest(
 
 
 def most_gain(impurity: Floats, costs: Floats) -> int:
-    """Return the position with the largest drop of impurity per cost.
+    """Return the position at which the impurity falls most per cost.
 
-    The drop is measured from the largest of the impurities.
+    The fall is measured from the largest impurity in the array.
     """
     return int(np.argmax((impurity.max() - impurity) / costs))
 
@@ -136,14 +136,13 @@ def most_gain(impurity: Floats, costs: Floats) -> int:
 def order_by_margin_impurity(
     scores: Floats, chosen: Rows, *, bias: Floats, costs: ModelCosts
 ) -> Rows:
-    """Return base models (T,) in an order that removes most impurity per cost first.
+    """Return an order (T,) of base models for K classes, by impurity removed per cost.
 
-    This is for K classes. Rows with similar margins form a bin. Its impurity per
-    row is the square root of the share of rows whose leading class is not the class
-    chosen at the end. If base models share features, the next base model is the
-    best of all unused ones. Otherwise it is one of the first `AHEAD` unused ones,
-    because the best of all is often the best by chance, and boosting's own order is
-    good.
+    Rows with similar margins form a bin. If the leading class is not the class that the
+    whole ensemble chooses for a share p of its rows, the impurity of the bin is sqrt(p)
+    per row. If base models share features, the next base model is the best of all
+    unused ones. Otherwise it is one of the first `AHEAD` unused ones: the best of all
+    is often the best by chance, and boosting's own order is good.
     """
     every = -(-len(scores) // MARGIN_SAMPLE)
     rows = np.arange(0, len(scores), every)
@@ -171,9 +170,10 @@ def order_by_margin_impurity(
 def unsettled(
     values: Floats, positive: Flags, whole: float, both: bool, penalty: float = PENALTY
 ) -> Flags:
-    """Return a mask of the rows for which going on is cheaper than stopping now.
+    """Return a mask (n,) of the rows that should not stop now at their `values` (n,).
 
-    `whole` is the cost of all base models, `penalty` that of a wrong stop in ensembles.
+    `whole` is the cost of all base models together. A wrong stop costs `penalty` times
+    as much, continuing `ONWARD` times as much.
     """
     ascending = np.argsort(values, kind="stable")
     ordered = values[ascending]
@@ -195,10 +195,10 @@ def make_order(
     *,
     seed: int = 0,
 ) -> Rows:
-    """Return an order of base models (T,): `order` itself, or the order that it names.
+    """Return `order` as an array (T,), or make the order that it names.
 
-    The named orders are those of QWYC's appendix B. Orders by squared error compare
-    scores with `target` (N,).
+    The named orders are those of QWYC's appendix B. Two of them compare scores with
+    `target` (N,) by squared error.
     """
     if not isinstance(order, str):
         return check_permutation(order, scores.shape[1])
@@ -224,13 +224,13 @@ def make_order(
 
 
 def order_individually(scores: Floats, target: Floats) -> Rows:
-    """Return base models in ascending order of their own mean squared error."""
+    """Return base models in ascending order of each one's mean squared error."""
     squares = np.einsum("nt,nt->t", scores, scores)
     return np.argsort(squares - 2 * (target @ scores), kind="stable")
 
 
 def order_greedily(scores: Floats, target: Floats) -> Rows:
-    """Return base models, each the one that most lowers the running sum's MSE."""
+    """Return base models in the order in which each most lowers the sum's MSE."""
     gram = scores.T @ scores
     # Adding k to a sum with residual e changes the squared error by |f_k|^2 - 2 e.f_k.
     change = np.diag(gram) - 2 * (target @ scores)

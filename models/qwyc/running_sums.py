@@ -1,10 +1,12 @@
 """Running sums along an order of base models, and thresholds between sorted sums.
 
-Each row has a number after each position: its running sum, or, for more than two
-classes, minus its margin. A row stops low if its number is below the lower threshold,
-and stops high if its number is above the upper threshold. Cut c of n sorted numbers is
-the threshold midway between number c and the next, so that c numbers lie below. No cut
-separates equal numbers. Cut 0 lies just below all numbers, cut n just above.
+After each position of the order, each row has a *number*: its running sum or, for more
+than two classes, minus its margin. A row stops low if its number is below the lower
+threshold, and stops high if it is above the upper threshold.
+
+Cut c of n ascending numbers is the threshold midway between `numbers[c - 1]` and
+`numbers[c]`, with c numbers below it. There is no cut between equal numbers. Cut 0 lies
+just below all numbers, cut n just above.
 """
 
 from collections.abc import Callable
@@ -23,11 +25,11 @@ AT_ONCE = 1024  # rows whose running sums are in memory at once
 
 
 class Walk:
-    """An iterator over T positions that adds up the numbers of active rows.
+    """An iterator over T positions that yields the numbers of active rows.
 
-    Each step yields the numbers (n,) of the rows in `rows`, and a mask (n,): True
-    for a row that would be wrong to stop low, False for a row that would be wrong
-    to stop high. The caller may remove rows from `rows` between steps.
+    Each step yields the numbers (n,) of the rows in `rows`, and a mask (n,). The mask
+    is True for rows that would be wrong to stop low, False for rows that would be wrong
+    to stop high. Between steps, the caller may remove rows from `rows`.
     """
 
     def __init__(
@@ -44,17 +46,20 @@ class Walk:
 
 
 class RunningSums(Protocol):
-    """A number, such as a running sum, for each of N rows after each of T positions."""
+    """The numbers of N rows after each of T positions, such as running sums."""
 
     final: Floats  # (N,): Numbers after the last position
-    border: float | None  # Least final number of a positive row; None if not defined
+    border: float | None  # Smallest final number of a positive row; None if not defined
 
     def walk(self) -> Walk:
         """Start a `Walk` over the positions, with all rows."""
 
 
 class ScoreSums:
-    """Running sums of rows for two classes; a low stop is wrong for positive rows."""
+    """The running sums of N rows, for two classes.
+
+    A low stop is wrong for rows that the whole ensemble decides as positive.
+    """
 
     def __init__(
         self, scores: Floats, order: Rows, positive: Flags, border: float | None = None
@@ -74,9 +79,9 @@ class ScoreSums:
 
 
 class MarginSums:
-    """Numbers of rows for K classes: minus the margin of the best class.
+    """Minus the margin of each of N rows after each position, for K classes.
 
-    A low stop is wrong while another class than the row's final class leads.
+    A low stop is wrong while the leading class is not the row's final class.
     """
 
     border: float | None = None
@@ -101,18 +106,18 @@ class MarginSums:
 
 
 def spread_of(sums: RunningSums) -> Floats:
-    """Return how much running sums still change after each position, shape (T,).
+    """Return the standard deviation of what later base models add to rows, shape (T,).
 
-    The change is the standard deviation, over rows, of the final sum minus the sum at
-    that position.
+    For each position, it is computed over the rows' final sums minus their running
+    sums.
     """
     return np.array([np.std(sums.final - values) for values, _ in sums.walk()])
 
 
 def parted(values: Floats) -> NDArray[np.bool_]:
-    """Return a mask (n + 1,) of the cuts of n sorted values.
+    """Return a mask (n + 1,): True for the cuts of n sorted values that exist.
 
-    A cut is True if a threshold fits between the values on its two sides.
+    A cut does not exist if no threshold fits between the values on its two sides.
     """
     middle = values[:-1] / 2 + values[1:] / 2  # halved first: sums may overflow
     valid = np.ones(len(values) + 1, np.bool_)
@@ -121,7 +126,9 @@ def parted(values: Floats) -> NDArray[np.bool_]:
 
 
 def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
-    """Encode `rows`, sorted by `values`: ~row if its value equals the value before.
+    """Encode `rows`, sorted by `values`, as row or ~row.
+
+    An entry is ~row if no threshold fits between its value and the value before.
 
     >>> list_entries(np.array([4, 0, 2, 1, 3]), np.array([-2.0, -1, -1, 0.5, 3]))
     array([ 4,  0, -3,  1,  3], dtype=int32)
@@ -132,7 +139,7 @@ def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
 def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
     """Return (lower, upper) with `values[:a]` below lower and `values[b:]` above upper.
 
-    `values` ascend. Values between a and b lie between the thresholds.
+    `values` are ascending; `values[a:b]` lie between the thresholds.
     """
     n = len(values)
     lower, upper = -np.inf, np.inf
@@ -148,10 +155,10 @@ def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
 
 
 def whole_sums(scores: Floats, start: Floats | float = 0.0) -> Floats:
-    """Return the sum of the scores of all base models, shape (N,) or (N, K).
+    """Return the sums of the scores of all base models, shape (N,) or (N, K).
 
-    The scores (N, T[, K]) are added to `start` one base model after the other.
-    NumPy's `sum` adds in pairs; its rounding could change a decision at the
+    The scores (N, T[, K]) are added to `start` one base model after the other. NumPy's
+    `sum` adds in a different order; its rounding could change a decision at the
     threshold.
     """
     out = np.empty((len(scores), *scores.shape[2:]))

@@ -20,9 +20,9 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """An upper bound on the share of decisions that early exits change on new rows.
+    """A proven upper bound on the share of new decisions that early exits change.
 
-    It holds with a confidence, and was computed from calibration rows.
+    It was computed from calibration rows, and holds with a given confidence.
     """
 
     bound: float  # Upper bound of the share, in [0, 1]
@@ -46,7 +46,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ordered:
-    """The common part of `Schedule` and `MarginSchedule`."""
+    """What `Schedule` and `MarginSchedule` share: a checked order, with limits."""
 
     order: NDArray[np.int64]
     # For each array of limits by name, the limit that never stops a row
@@ -88,7 +88,7 @@ class _Ordered:
         }
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return each row's answer (N,), and how many base models it used (N,)."""
+        """Return each row's decision (N,), and its number of used base models (N,)."""
         raise NotImplementedError
 
     def without_stops(self) -> Self:
@@ -97,9 +97,9 @@ class _Ordered:
         return replace(self, **limits)
 
     def changed(self, scores: Floats, decisions: NDArray[Any] | None = None) -> int:
-        """Return how many rows stop early with another answer than `decisions` (N,).
+        """Return how many rows stop early with a decision other than `decisions`.
 
-        If `decisions` is None, the answers of the whole ensemble are compared.
+        If `decisions` (N,) is None, the decisions of the whole ensemble are used.
         """
         if decisions is None:
             decisions, _ = self.without_stops().evaluate(scores)
@@ -110,13 +110,13 @@ class _Ordered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule(_Ordered):
-    """The order of T base models, and the running sums at which to stop; two classes.
+    """The order of T base models, and the sums at which rows stop, for two classes.
 
     Scores of base models are added in `order`, from zero. If the sum after the base
     model at position r is above `upper[r]`, the row stops as positive; if it is below
     `lower[r]`, the row stops as negative. After the last base model, the row is
     positive if the sum of all its scores is at least `threshold`. For this decision the
-    scores are added in the base models' own order, so that every schedule rounds alike.
+    scores are added in the base models' own order, so that all schedules round alike.
     If the ensemble has an intercept, subtract it from the threshold before fitting. A
     schedule is immutable, and safe to share between threads.
 
@@ -127,11 +127,11 @@ class Schedule(_Ordered):
     lower, upper : (T,) float64
         Thresholds by position, lower <= upper; infinite at positions without stops.
     threshold : float
-        Least sum of all scores with which a row is positive: QWYC's beta. The schedule
-        was fitted for this threshold.
+        Smallest sum of all scores with which a row is positive: QWYC's beta. The
+        schedule was fitted for this threshold.
     promise : Promise or None
-        Bound on changed decisions for new rows. None if there were no calibration rows:
-        nothing is then known about new rows.
+        Bound on changed decisions for new rows. If None, there were no calibration
+        rows, and nothing is known about new rows.
     """
 
     lower: Floats
@@ -165,9 +165,9 @@ class Schedule(_Ordered):
         return {**_Ordered.arrays(self), "threshold": np.array([self.threshold])}
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Return each row's decision (N,), and how many base models it used (N,).
+        """Return each row's decision (N,), and its number of used base models (N,).
 
-        BadInput unless the scores are (N, T) finite numbers.
+        Raises BadInput unless the scores are (N, T) finite numbers.
         """
         scores = check_scores(scores, len(self.order))
         decisions = np.empty(len(scores), np.bool_)
@@ -179,13 +179,13 @@ class Schedule(_Ordered):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginSchedule(_Ordered):
-    """The order of T base models, and the margins at which to stop; K classes.
+    """The order of T base models, and the margins at which rows stop, for K classes.
 
     Each base model adds a score to every class, in `order`, starting from `bias`. If
     the largest sum after the base model at position r exceeds the second largest by
     more than `margin[r]`, the row stops with the leading class. After the last base
     model, the answer is the class with the largest sum of all scores, added in the base
-    models' own order. Of equal sums the first wins. A schedule is immutable, and safe
+    models' own order. Of equal sums, the first wins. A schedule is immutable, and safe
     to share between threads.
 
     Attributes
@@ -231,9 +231,9 @@ class MarginSchedule(_Ordered):
         return {**_Ordered.arrays(self), "bias": self.bias}
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return each row's class (N,), and how many base models it used (N,).
+        """Return each row's class (N,), and its number of used base models (N,).
 
-        BadInput unless the scores are (N, T, K) finite numbers.
+        Raises BadInput unless the scores are (N, T, K) finite numbers.
         """
         scores = check_scores(scores, len(self.order), len(self.bias))
         choices = np.empty(len(scores), np.int64)

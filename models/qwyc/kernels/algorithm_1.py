@@ -1,4 +1,4 @@
-"""Algorithm 1 of QWYC, compiled: count the rows that each base model could stop."""
+"""Algorithm 1 of QWYC, compiled: count the rows that could stop after a base model."""
 
 import numpy as np
 from numba import boolean, float64, int64, void
@@ -28,9 +28,10 @@ def sift(heap: NDArray[np.float64], node: int, size: int, value: float) -> None:
 
 @njit(int64(FLOATS, float64, float64[::1]), **OPTIONS)
 def smallest(values: NDArray[np.float64], sign: float, out: NDArray[np.float64]) -> int:
-    """Write the smallest of the numbers sign * values to `out`, ascending.
+    """Write the smallest elements of sign * `values` to `out`, ascending.
 
-    Returns how many numbers were written: as many as `out` holds, or all.
+    Returns the number of elements written: the size of `out` or of `values`, whichever
+    is smaller.
     """
     size: int = min(out.shape[0], values.shape[0])
     for i in range(size):
@@ -55,10 +56,11 @@ def stops_by_errors(
     limits: NDArray[np.float64],
     stops: NDArray[np.int64],
 ) -> None:
-    """Write to `stops[e]` how many rows can stop on one side with at most e errors.
+    """Write to `stops[e]` how many rows a threshold with at most e errors can stop.
 
-    A row stops if sign * value is below a threshold. Rows of `right` may stop; a
-    row of `wrong` that stops is an error. `limits` is scratch memory.
+    A row stops if sign * value is below the threshold; `sign` is 1 for low stops, -1
+    for high stops. `right` has the values of the rows that may stop, `wrong` those of
+    the rows whose stop is an error. `limits` is scratch memory.
     """
     known = smallest(wrong, sign, limits)
     for e in range(stops.shape[0]):
@@ -93,12 +95,13 @@ def count_stops(
     both: bool,
     stopped: NDArray[np.int64],
 ) -> None:
-    """Write to `stopped` (L,) how many rows each base model could stop next.
+    """Write to `stopped` (L,) how many rows could stop after each of L base models.
 
-    `columns` (L,) are the base models' columns in `scores`, each of which is added to
-    the running `sums` (n,). At most `allowed` of the stopped rows have another full
-    decision. The first `positives` rows have a positive full decision. Only the
-    `allowed` + 1 extreme values of each side are sorted.
+    `columns` (L,) are the base models' columns in `scores`. For each base model in
+    turn, the scores of the active `rows` (n,) are added to their running `sums` (n,).
+    At most `allowed` of the rows that stop may get a decision other than the whole
+    ensemble's. The rows that the whole ensemble decides as positive come first;
+    `positives` is their number.
     """
     n = rows.shape[0]
     values = np.empty((BLOCK, n), np.float64)

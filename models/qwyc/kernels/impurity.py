@@ -1,4 +1,4 @@
-"""Compiled impurity: how unsure full decisions are after one more base model.
+"""Compiled impurity: how uncertain the final decisions remain after a base model.
 
 Arguments are not checked.
 """
@@ -21,14 +21,16 @@ CHUNK = 256  # columns of a row that are read together
 
 @njit(float64(FLOATS_2D, float64, float64), **OPTIONS)
 def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float:
-    """Return the impurity of rows in B bins: the total of n sqrt(q (1 - q)).
+    """Return the sum of n sqrt(q (1 - q)) over B bins of rows with close running sums.
 
-    A bin has n rows with close running sums; q estimates the share that ends positive.
-    `bins` (B, 4) has n, the number of rows that end positive, and the sum and the sum
-    of squares of gains (final sum - running sum). The middle of bin b is `lowest` plus
-    b times `width` above the border between decisions. q also counts `NORMAL` imaginary
-    rows, whose gains have the normal distribution that fits the bin and its two
-    neighbours.
+    n is the number of rows in a bin, and q estimates the probability that a row of the
+    bin ends positive. A row's gain is its final sum minus its running sum.
+
+    `bins[b]` has n, the number of rows that end positive, the sum of the gains, and the
+    sum of the squared gains. `lowest` is the middle of the first bin minus the
+    threshold of the ensemble, `width` the width of a bin. For q, `NORMAL` imaginary
+    rows are added to each bin. Their gains have a normal distribution, fitted to the
+    gains of the bin and its two neighbours.
     """
     total = 0.0
     for b in range(bins.shape[0]):
@@ -63,12 +65,13 @@ def measure_impurity(
     most: NDArray[np.float64],
     impurity: NDArray[np.float64],
 ) -> None:
-    """Write to `impurity` (L,) the impurity if each of L base models came next.
+    """For each of L base models, write the impurity after it to `impurity` (L,).
 
-    This is for two classes. `columns` (L,) are the base models' columns in `scores`,
-    each of which is added to the running `sums` (n,). The bins are of equal width from
-    `least` to `most`, both (L,). `final` are the sums of the whole ensemble; a row ends
-    positive if its final sum is at least `border`.
+    This is for two classes. `columns` (L,) are the base models' columns in `scores`.
+    For each base model in turn, its scores are added to the rows' running `sums` (n,).
+    Rows are then put into bins of equal width, from `least[j]` to `most[j]` for the
+    base model of `columns[j]`. A row ends positive if its sum over the whole ensemble,
+    in `final` (n,), is at least `border`.
     """
     bins = np.empty((CHUNK, BINS, 4), np.float64)
     scale = np.empty(CHUNK, np.float64)
@@ -110,11 +113,13 @@ def measure_margin_impurity(
     models: NDArray[np.int64],
     impurity: NDArray[np.float64],
 ) -> None:
-    """Write to `impurity` (L,) the impurity if each of `models` (L,) came next.
+    """For each of L base models, write the impurity after it to `impurity` (L,).
 
-    This is for K classes. Rows are put into `MARGIN_BINS` equal bins by their new
-    margin, up to the largest. A bin of n rows has the impurity n sqrt((w + 0.5) / (n +
-    1)), where w rows have another leading class than the class chosen at the end.
+    This is for K classes. The base models' numbers are in `models` (L,). For each in
+    turn, its scores are added to the rows' running `sums` (n, K), and rows are put into
+    `MARGIN_BINS` bins of equal width by their margins. The impurity is the sum of n
+    sqrt((w + 0.5) / (n + 1)) over bins. A bin has n rows; for w of them, the leading
+    class is not the class in `chosen` (n,), which the whole ensemble chooses.
     """
     count = rows.shape[0]
     margins = np.empty(count, np.float64)

@@ -1,13 +1,19 @@
 """Optimal stopping, compiled: choose which sorted rows stop at each position.
 
-Arguments are not checked. A list holds the rows at one position as int32, sorted by
-their number. The number of a row is its running sum, or minus the margin of its leading
-class. If two neighbours have equal numbers, no threshold separates them, and the second
-row is stored as ~row. A low stop is wrong for `positive` entries, a high stop for all
-other entries. The level of an entry says how likely the row is to end positive; it is
-computed from rows with similar numbers (`fill_levels`), as the row's own ending alone
-says little. Cuts (a, b) of a list mean: entries [:a] stop low, entries [b:] stop high,
-the rest go on.
+Arguments are not checked. A row *ends positive* if the whole ensemble decides it as
+positive. At each position of the order of base models, a row has a number: its running
+sum, or minus the margin of its leading class (`running_sums.py`).
+
+*List.* The rows at one position are listed as int32, in ascending order of their
+numbers. If two neighbours have equal numbers, no threshold separates them, and the
+second row is stored as ~row. A low stop is wrong for entries whose `positive` is True,
+a high stop for all other entries.
+
+*Level.* A number from 0 to 255 that tells how likely a row is to end positive. It is
+estimated from rows with similar numbers (`fill_levels`).
+
+*Cuts.* Cuts (a, b) of a list mean: the entries [:a] stop low, the entries [b:] stop
+high, and the entries between them continue to the next position.
 """
 
 import math
@@ -37,11 +43,11 @@ LEVELS = Array(uint8, 1, "C", readonly=True)
 def log_odds(
     values: NDArray[np.float64], final: NDArray[np.float64], border: float, at: float
 ) -> float:
-    """Return the log odds that a row with running sum `at` ends at `border` or above.
+    """Return the log odds that a row with running sum `at` ends with at least `border`.
 
-    The rest of the row's sum is assumed to be distributed like the gains `final` -
-    `values` (n,) of the rows with the nearest `values`, blurred by a normal
-    distribution.
+    The rows with running sums `values` (n,) nearest to `at` are taken as examples. What
+    later base models add to the row's sum is assumed to be distributed like the
+    examples' `final - values`, smoothed with a normal kernel.
     """
     n = values.shape[0]
     near = min(n, max(FEWEST, min(MOST, n // PARTS)))
@@ -81,10 +87,10 @@ def fill_levels(
     end: int,
     levels: NDArray[np.uint8],
 ) -> None:
-    """Write `levels[first:end]` of rows with ascending running sums `values` (n,).
+    """Compute `levels[first:end]` for rows with ascending running sums `values` (n,).
 
-    A level is 128 + 8 times the log odds that the row ends at `border` or above,
-    limited to 1 ... 254.
+    A level is 128 + 8 * (log odds that the row's sum ends with at least `border`),
+    rounded, and clipped to 1 ... 254.
     """
     low = values[first]
     width = (values[end - 1] - low) / (GRID - 1)
@@ -108,19 +114,21 @@ def cheapest_cuts(
     penalty: float,
     both: bool,
 ) -> tuple[int, int]:
-    """Return (a, b): `ids[:a]` stop low, `ids[b:]` stop high, the rest go on.
+    """Return the cuts (a, b) of the list `ids` with the smallest total cost.
 
-    These cuts of the list `ids` have the least total cost. A wrong stop costs
-    `penalty`. A low stop is wrong with probability `chances` (n,), a high stop with 1 -
-    `chances`. To go on costs `onward` (n,) >= 0 for each entry; NaN marks rows that
-    stopped at an earlier position. Unless `both`, nothing stops high, and b is n.
+    The entries `ids[:a]` stop low, `ids[b:]` stop high, and the others continue. A
+    wrong stop costs `penalty`. A low stop is wrong with probability `chances` (n,), a
+    high stop with 1 - `chances`. An entry that continues costs `onward` (n,) >= 0; NaN
+    marks rows that stopped at an earlier position. Unless `both`, nothing stops high,
+    and b is n.
 
         ids      4      0      ~2     1      3
         chances  0      0      1      1      1
         onward   2      2      2      2      NaN
 
     With a penalty of 10 the cuts are (1, 3). Row 4 stops low, which saves 2. Row 0
-    would save 2 more, but row 2 is equal and would stop wrongly. Row 1 stops high.
+    would save 2 more; but row 2 has the same number, so it would stop too, wrongly. Row
+    1 stops high.
     """
     n = ids.shape[0]
     a = 0
@@ -183,10 +191,10 @@ def follow_cuts(
     stop: NDArray[np.int32],
     wrong: NDArray[np.bool_],
 ) -> None:
-    """Write the position at which each row stops to `stop` (N,).
+    """Write to `stop` (N,) the position at which each row stops.
 
-    `cuts` (2, T) say which entries of the list at each position stop. `wrong` (N,)
-    becomes True for each row that stops on the wrong side.
+    `ids[starts[r]:starts[r + 1]]` is the list at position r, and `cuts[:, r]` are its
+    cuts. `wrong` (N,) becomes True for the rows that stop on the wrong side.
     """
     last = starts.shape[0] - 2
     stop[:] = last
@@ -222,13 +230,13 @@ def improve_cuts(
     widest: NDArray[np.int64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """Choose the `cuts` (2, T) of each position anew, from the last to the first.
+    """Choose the `cuts` (2, T) of all T positions anew, from the last to the first.
 
-    The lists are those of `Stopping`. The cuts are changed in place, and stay within
-    the cuts `widest`. The total of the `costs` (T,) and of a `penalty` for each wrong
-    stop never rises. The probability that a row ends positive is a weighted mean: the
-    row's own ending has the weight `OWN`, the row's level the rest. Levels 0 and 255
-    are exact.
+    The lists are those of `Stopping`. The cuts are changed in place, within the bounds
+    `widest` (2, T). They never become more expensive: the cost is the sum of `costs`
+    (T,) up to each row's stop, and `penalty` for each wrong stop. The probability that
+    a row ends positive is a weighted mean: 1 or 0, as the row itself ends, has the
+    weight `OWN`, and the probability of the row's level has the rest.
     """
     last = starts.shape[0] - 2
     of_level = level_chances()
