@@ -1,1 +1,1 @@
-"""What all compiled models share: row preparation, raw scores, choice of a class."""
+"""What all compiled models share: preparing rows, raw scores, choosing a class."""

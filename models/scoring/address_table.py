@@ -35,7 +35,7 @@ class NotCopied:
 class AddressTable(NotCopied):
     """Arrays for compiled kernels, and a record with their addresses and some numbers.
 
-    A kernel gets a single integer, the address of the record.
+    A kernel gets only the address of the record, which is a single integer.
     """
 
     record: NDArray[np.void]  # (1,) structured: Addresses of arrays, and numbers
@@ -46,7 +46,7 @@ class AddressTable(NotCopied):
 def lay_table(
     kind: np.dtype[Any], arrays: Mapping[str, NDArray[Any]], **numbers: float
 ) -> AddressTable:
-    """Copy `arrays`, and write the copies' addresses, and `numbers`, into a record.
+    """Copy `arrays`; write the addresses of the copies, and `numbers`, into a record.
 
     `kind` is the structured dtype of the record, with a field for each array and
     number. The address of each copy is a multiple of 64 bytes, a cache line.

@@ -31,7 +31,7 @@ from .stored_arrays import Stored
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """Last step of a classifier: turns raw scores into class scores and a choice."""
+    """The last step of a classifier: turns raw scores into class scores and a class."""
 
     classes: NDArray[Any]  # (K,): Labels, ascending: the estimator's `classes_`
     # Code of the function from raw scores to class scores; see `kernels/link.py`.
@@ -62,13 +62,13 @@ class Head:
         return Head, (self.classes, self.link, self.rule, self.inputs, self.gain)
 
     def scores(self, raw: Floats) -> Floats:
-        """Turn the raw scores (N, R) of N rows into scores (N, K) of K classes."""
+        """Turn the raw scores (N, R) of N rows into class scores (N, K)."""
         out = np.empty((raw.shape[0], len(self.classes)))
         class_scores(raw, self.link, self.gain, out)
         return out
 
     def choose(self, raw: Floats) -> NDArray[np.int64]:
-        """Return each row's chosen class (N,), as its position in `classes`.
+        """Return the position in `classes` of each row's class, shape (N,).
 
         `raw` (N, R) are the raw scores of the rows.
         """
@@ -78,7 +78,7 @@ class Head:
         return out
 
     def answer(self, raw: Floats) -> tuple[int, list[float]]:
-        """Return one row's chosen class, by position, and its class scores (K,).
+        """Return one row's class, as a position in `classes`, and class scores (K,).
 
         `raw` (R,) are the raw scores of the row.
         """
@@ -87,7 +87,7 @@ class Head:
         return code, out.tolist()
 
     def scores_by(self, margin: float) -> list[float]:
-        """Return both class scores of one row, given its only raw score, the margin."""
+        """Return both class scores of a row whose only raw score is `margin`."""
         if self.link == MARGIN:
             return [-margin, margin]
         margin *= self.gain
@@ -98,7 +98,7 @@ class Head:
         return [1.0 - share, share]
 
     def choose_by(self, margin: float) -> int:
-        """Return the chosen class, 0 or 1, of one row, given its margin."""
+        """Return the class, 0 or 1, of a row whose only raw score is `margin`."""
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0)
         if self.rule == POSITIVE:
@@ -106,7 +106,7 @@ class Head:
         return self.answer_by(margin)[0]
 
     def answer_by(self, margin: float) -> tuple[int, list[float]]:
-        """Return the chosen class, 0 or 1, and both class scores, given the margin."""
+        """Return the results of `choose_by` and `scores_by` for `margin`."""
         low, high = scores = self.scores_by(margin)
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0), scores
@@ -119,7 +119,7 @@ class Head:
 
 
 def logistic(margin: float) -> float:
-    """Return 1 / (1 + exp(-margin)).
+    """Return 1 / (1 + exp(-margin)), without overflow.
 
     For one number, plain Python is faster than a call of the compiled kernel.
     """
@@ -155,7 +155,7 @@ def load_head(stored: Stored) -> Head:
 def find_flaw(
     classes: NDArray[Any], link: float, rule: float, inputs: float, gain: float
 ) -> str | None:
-    """Return what is wrong with a head's settings, or None if nothing is."""
+    """Describe what is wrong with the settings of a head; return None if nothing is."""
     if link not in range(MARGIN, EACH + 1) or rule not in range(LARGEST_SCORE + 1):
         return f"unknown link {link:g} or rule {rule:g}"
     if not gain > 0:
@@ -212,7 +212,7 @@ class Classifier(ReadsFrames):
         return self.head.answer(self._raw_one(row))[0]
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Return a full row's chosen class, by position, and class scores (K,)."""
+        """Return a row's class, as a position in `classes`, and class scores (K,)."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.answer_by(margin)
@@ -237,7 +237,8 @@ class Classifier(ReadsFrames):
 def load_classifier(scorer: Scorer, stored: Stored) -> Classifier:
     """Make a classifier of a scorer and its stored head.
 
-    Raises BadModel if they do not fit together, or if scores could exceed float64.
+    Raises BadModel if the head does not fit the scorer, or if scores could exceed
+    float64.
     """
     head = load_head(stored)
     with np.errstate(over="ignore", invalid="ignore"):

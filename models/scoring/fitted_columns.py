@@ -1,4 +1,4 @@
-"""Convert data frames to a model's rows, by the rules of the library that fitted it."""
+"""Convert data frames to a model's rows, as the library that fitted the model does."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +25,14 @@ Library = Literal["LightGBM", "XGBoost", "scikit-learn"]
 class FittedColumns:
     """The columns that a model was fitted on, and its library's rules for data frames.
 
-    A category is read as a number, its code. LightGBM matches a frame's categorical
-    columns by their order, whatever their names, and treats an unseen category as
-    missing. XGBoost knows which columns are categorical, and refuses an unseen
-    category. Both read the numbers of an array as codes. For scikit-learn, a category
-    that is a number is read as this number; texts get codes, and are accepted only in
-    frames.
+    A model reads a category as a number, its code. The rules of the libraries differ:
+
+    * LightGBM matches the categorical columns of a frame to the fitted ones by order,
+      not by name. An unseen category is a missing value. Arrays contain codes.
+    * XGBoost stores which columns are categorical. An unseen category raises BadInput.
+      Arrays contain codes.
+    * scikit-learn reads a category that is a number as this number, without a code.
+      Texts have codes, and must come in a frame.
     """
 
     rules: Library  # Library whose rules for reading frames apply
@@ -48,7 +50,7 @@ class FittedColumns:
     def rows_of(self, X: Any) -> Rows:
         """Convert an array or a data frame to rows (N, width) of numbers.
 
-        Raises BadInput if a frame has other columns than the model was fitted on.
+        Raises BadInput if the columns of a frame differ from the fitted columns.
         """
         frame = open_frame(X)
         if frame is None:
@@ -67,7 +69,7 @@ class FittedColumns:
     def row_of(self, row: Any) -> Rows:
         """Convert one row to an array (width,) of numbers.
 
-        Raises BadInput for a row of a data frame if the model has categories.
+        If the model has categories, raises BadInput for a row of a data frame.
         """
         if self.categories and hasattr(row, "iloc"):
             raise BadInput(
@@ -96,9 +98,9 @@ class FittedColumns:
         )
 
     def _fits(self, names: Sequence[str]) -> bool:
-        """Return True if a frame's names match the fitted names, or those are unknown.
+        """Return True if a frame's names match the fitted names, or none are known.
 
-        By LightGBM's rules, names made from column numbers match any other names.
+        By LightGBM's rules, names made from column numbers match all other names.
         """
         if self.names is None:
             return True
@@ -108,7 +110,7 @@ class FittedColumns:
         return {*given} != {*own} and (_unnamed(own) or _unnamed(given))
 
     def _known(self, frame: Frame) -> Mapping[int, Sequence[Any]]:
-        """Map each categorical column's position to the categories seen in fitting."""
+        """Map each categorical column's position to its categories, as fitted."""
         given = [j for j, kind in enumerate(frame.kinds) if kind != "numbers"]
         if self.rules == "LightGBM":
             if len(given) != len(self.categories):
@@ -138,9 +140,9 @@ class FittedColumns:
     def _codes(
         self, frame: Frame, j: int, categories: Sequence[Any]
     ) -> NDArray[np.float32]:
-        """Return the code (N,) of each cell in column j: its position in `categories`.
+        """Return the position in `categories` of each cell of column j, shape (N,).
 
-        Missing cells and unknown categories get NaN. By XGBoost's rules, an unknown
+        Missing cells and unknown categories become NaN. By XGBoost's rules, an unknown
         category raises BadInput.
         """
         values: Sequence[Any]
@@ -181,7 +183,7 @@ class ReadsFrames:
     def rows(self, X: Any) -> Rows:
         """Convert an array or a data frame to rows (N, width) for kernels.
 
-        Raises BadInput if a frame has other columns than the model was fitted on.
+        Raises BadInput if the columns of a frame differ from the fitted columns.
         """
         return take_rows(X) if self.fitted is None else self.fitted.rows_of(X)
 
@@ -193,8 +195,8 @@ class ReadsFrames:
 def _check_cut(values: Sequence[Any], categories: Sequence[Any], name: str) -> None:
     """Raise BadInput unless XGBoost would store the texts `values` as `categories`.
 
-    XGBoost stores as many bytes of the joined texts as they have characters. So it cuts
-    texts that are not all ASCII.
+    XGBoost joins all texts, and stores only as many bytes as they have characters. So
+    texts that are not ASCII are cut off.
     """
     texts = [str(value) for value in values]
     ends = np.cumsum([0, *map(len, texts)]).tolist()

@@ -1,4 +1,4 @@
-"""Integers that sort as float32 values do, and a search through all float32 values."""
+"""Integers in the order of float32 values, and a search through all float32 values."""
 
 from collections.abc import Callable
 
@@ -9,9 +9,9 @@ from .model import Floats
 
 
 def turned(bits: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Map the bits of float32 values to integers that sort as the values do.
+    """Map the bits of float32 values to integers that are ordered as the values are.
 
-    Called with such integers, the function returns the bits.
+    The function is its own inverse: it also maps these integers back to bits.
     """
     made: NDArray[np.int32] = bits ^ ((bits >> 31) & np.int32(2**31 - 1))
     return made
@@ -26,8 +26,9 @@ def find_last(
 ) -> Floats:
     """Return, for each of d limits, the largest float32 x with `prepare(x) <= limit`.
 
-    `prepare` maps an array (d,) element by element; a larger value must not give a
-    smaller result. The returned value is NaN where even -inf gives more than the limit.
+    `prepare` maps an array (d,) element by element, and must be monotonic: a larger
+    value never gives a smaller result. The result is NaN if `prepare` exceeds the limit
+    even at -inf.
     """
     low, high = np.full(len(limits), LEAST - 1), np.full(len(limits), MOST)
     while (low < high).any():

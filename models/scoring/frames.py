@@ -1,4 +1,4 @@
-"""The same interface to data frames of pandas, Polars and Arrow."""
+"""One interface to the data frames of pandas, Polars and Arrow."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ TEXTS = ("string", "String", "large_string", "Utf8")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """A data frame of pandas, Polars or Arrow: columns, their names and kinds."""
+    """A data frame of pandas, Polars or Arrow: columns with their names and kinds."""
 
     names: Sequence[str]  # Names of the columns, as texts
     # Kind of each column; "numbers" if its cells are neither categories nor texts
@@ -24,7 +24,7 @@ class Frame:
     column: Callable[[int], Any]
 
     def take(self, places: Sequence[int]) -> "Frame":
-        """Return a frame with only the columns at positions `places`, in this order."""
+        """Return a frame of only the columns at positions `places`, in that order."""
         return replace(
             self,
             names=[self.names[j] for j in places],
@@ -33,10 +33,10 @@ class Frame:
         )
 
     def distinct(self, j: int) -> tuple[list[Any], NDArray[np.intp]]:
-        """Return the distinct values of column j, and the index of each cell's value.
+        """Return the distinct values of column j, and each cell's position among them.
 
-        A missing cell has the index -1. For a categorical column of pandas, the values
-        are all of its categories.
+        The position of a missing cell is -1. For a categorical column of pandas, the
+        values are all categories of its type, used or not.
         """
         column = self.column(j)
         if hasattr(column, "cat") and hasattr(column.cat, "codes"):

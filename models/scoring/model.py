@@ -10,11 +10,12 @@ Rows = NDArray[np.float32] | Floats
 
 
 class Model(Protocol):
-    """A fitted classifier or regressor as flat arrays. Threads may share it.
+    """A fitted classifier or regressor, stored as flat arrays. Threads may share it.
 
-    A model reads *full* rows, with the columns of all features; its inputs are the
-    columns at the positions `columns`. A server's rows are float32. A regressor has one
-    class, 0, which it always chooses; the class's score is the predicted number.
+    A model reads *full* rows, with the columns of all features. Its inputs are the
+    columns at the positions `columns`. A server's rows are float32. A regressor has a
+    single class, 0, and always chooses it; the score of that class is the predicted
+    number.
     """
 
     @property
@@ -30,10 +31,10 @@ class Model(Protocol):
         """Positions (d,) of the model's inputs in the full row."""
 
     def choose(self, row: Rows) -> int:
-        """Return the class of one full row, by its position in `classes`."""
+        """Return the position in `classes` of one full row's class."""
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Return the class, by position, and the class scores (K,) of one full row.
+        """Return a full row's class, as a position in `classes`, and class scores (K,).
 
         Scores are the estimator's `predict_proba` if it has one, else its
         `decision_function` (a binary margin m becomes (-m, m)), or a regressor's
@@ -41,7 +42,7 @@ class Model(Protocol):
         """
 
     def predict_scores(self, X: Rows) -> Floats:
-        """Return the class scores (N, K) of rows X (N, width), as `answer` does."""
+        """Return the class scores (N, K) of full rows X (N, width); see `answer`."""
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """Predict labels or numbers (N,) for rows X, as the estimator does."""

@@ -46,7 +46,7 @@ class Preparation:
     # keeps missing values), center, scale, gain, offset, low, high. A binarising
     # operation has its threshold in the row of the center.
     table: Floats
-    width: int = field(init=False)  # Least number of columns of a full row
+    width: int = field(init=False)  # Minimum number of columns of a full row
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", int(self.columns.max(initial=-1)) + 1)
@@ -85,16 +85,16 @@ class Preparation:
         return most
 
     def ascends(self) -> bool:
-        """Return True if no input becomes smaller when its column's value grows."""
+        """Return True if every input is a non-decreasing function of its column."""
         affine = np.isin(self.operations, AFFINES)
         slopes = self.table[affine][:, [SCALE, GAIN]]
         known = affine | (self.operations == BINARISE)
         return bool(known.all() and (slopes > 0).all())
 
     def undo(self, Z: Floats) -> Floats:
-        """Return column values (N, d) that the preparation maps to about Z (N, d).
+        """Return column values (N, d) that become approximately the inputs Z (N, d).
 
-        Affine operations and thresholds are inverted, other operations are ignored.
+        Affine operations and thresholds are inverted; other operations are ignored.
         """
         for operation, table in zip(
             self.operations[::-1], self.table[::-1], strict=True
@@ -110,8 +110,8 @@ class Preparation:
     def refuse_gaps(self, X: Rows, Z: Floats, raw: Floats) -> None:
         """Raise BadRow for the first row with a NaN or infinite input, or a NaN score.
 
-        Z (N, d) are the inputs that `apply` made from X; `raw` (N, R) are the raw
-        scores. Infinite scores of finite inputs are accepted.
+        Z (N, d) are the inputs that `apply` made from X, `raw` (N, R) the raw scores.
+        Infinite scores are accepted if the inputs are finite.
         """
         known = np.isfinite(Z)
         bad = ~known.all(axis=1) | np.isnan(raw).any(axis=1)
@@ -148,7 +148,8 @@ class Preparation:
     def then(self, operation: int, row: Floats) -> "Preparation":
         """Return a copy with one more operation at the end.
 
-        `row` (7, d) has the numbers of the operation, as made by the function `affine`.
+        `row` (7, d) has the parameters of the operation, as made by the function
+        `affine`.
         """
         last = self.operations[-1:].tolist()
         if [operation] == last == [AFFINE] and _only_fills(self.table[-1]):
@@ -166,10 +167,10 @@ class Preparation:
         )
 
     def side_by_side(self, inputs: NDArray[Any]) -> "Preparation":
-        """Return a preparation of k inputs, for rows of only k columns.
+        """Return a preparation for rows of only k columns, with k inputs.
 
-        Column j of such a row is prepared as this object prepares its input at position
-        `inputs[j]`. Positions in `inputs` (k,) may repeat.
+        It prepares column j of such a row as this preparation prepares the input at
+        position `inputs[j]`. Positions in `inputs` (k,) may repeat.
         """
         table = np.ascontiguousarray(self.table[:, :, inputs])
         columns = np.arange(len(inputs), dtype=np.int32)
@@ -193,7 +194,7 @@ class Preparation:
 
 
 def as_rows(X: Rows) -> Rows:
-    """Return X contiguous in memory, as float32 if it is float32, else as float64."""
+    """Return X as a contiguous array; types other than float32 become float64."""
     if X.dtype == np.float32:
         return np.ascontiguousarray(X, np.float32)
     return np.ascontiguousarray(X, np.float64)
@@ -209,7 +210,7 @@ def plain(columns: NDArray[Any]) -> Preparation:
 
 
 def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
-    """Return `preparation`; if it is None, one that selects the first `width` columns.
+    """Return `preparation` or, if it is None, a selection of the first `width` columns.
 
     Raises BadModel if the preparation does not have `width` inputs.
     """
@@ -223,10 +224,10 @@ def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
 
 
 def affine(d: int, given: Mapping[int, Any]) -> Floats:
-    """Return the numbers (7, d) of an affine operation.
+    """Return the parameters (7, d) of an affine operation, as for `kernels.rescale`.
 
-    `given` maps rows of the result, such as SCALE, to values. A row that is missing or
-    None gets numbers without effect.
+    `given` maps positions of rows, such as SCALE, to values. A row that is absent or
+    None leaves inputs unchanged.
     """
     out = np.tile(UNCHANGED[:, None], d)
     for at, value in given.items():
@@ -240,7 +241,7 @@ def _only_fills(row: Floats) -> bool:
 
 
 def load_preparation(stored: Stored, width: int) -> Preparation:
-    """Load a preparation; raise BadModel if an operation or its numbers are invalid."""
+    """Load a preparation; raise BadModel if an operation or a parameter is invalid."""
     columns = stored.columns(width)
     operations = stored.array("operations", np.int64, (None,))
     table = stored.array("preparation", np.float64, (len(operations), 7, len(columns)))

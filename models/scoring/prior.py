@@ -1,4 +1,4 @@
-"""Models without inputs, which always answer with the labels' class shares or mean."""
+"""Models without inputs: their answer is always the same class shares, or mean."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -36,9 +36,10 @@ class Prior:
 
     @classmethod
     def fit(cls, labels: NDArray[Any], weights: Floats | None = None) -> "Prior":
-        """Compute the class shares of labels (N,), N > 0.
+        """Compute the share of each class among labels (N,), N > 0.
 
-        Each row counts as 1 or, if there are weights, as its positive weight.
+        If `weights` (N,) are given, each row counts with its positive weight, else as
+        1.
         """
         if not len(labels):
             raise BadModel("class shares need at least one label")
@@ -52,7 +53,7 @@ class Prior:
         return np.empty(0, np.int32)
 
     def choose(self, row: Rows) -> int:
-        """Return the position of the most frequent class, or the first of ties."""
+        """Return the position of the most frequent class; among ties, the first."""
         return int(self.shares.argmax())
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
@@ -91,7 +92,7 @@ class Mean:
 
     @classmethod
     def fit(cls, labels: ArrayLike, weights: Floats | None = None) -> "Mean":
-        """Compute the mean of labels (N,), N > 0, with weights (N,) > 0 if given."""
+        """Compute the mean of N > 0 labels, weighted by `weights` > 0 if given."""
         numbers = np.asarray(labels, np.float64)
         if not len(numbers):
             raise BadModel("a mean needs at least one label")

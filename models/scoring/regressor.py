@@ -1,4 +1,4 @@
-"""A compiled regressor or ranker: a sum of terms, and a link function."""
+"""A compiled regressor or ranker: a sum of trees or linear terms, then a link."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -63,14 +63,15 @@ class Regressor(ReadsFrames):
         return self.scorer.size
 
     def base_scores(self, X: Rows) -> Floats:
-        """Return what each of T terms adds to each row's sum: (N, T)."""
+        """Return what each of T terms adds to the sum of each row: (N, T)."""
         scores: Floats = self.scorer.base_scores(self.rows(X))[:, :, 0]
         return scores
 
     def decision_function(self, X: Rows) -> Floats:
         """Return the sum of terms for each row (N,), before the link function.
 
-        For trees, sums equal the library's to the bit if the library adds in float64.
+        Sums of trees equal those of the original library to the bit, if it adds in
+        float64.
         """
         return self.scorer.raw(self.rows(X))[:, 0]
 
@@ -80,7 +81,7 @@ class Regressor(ReadsFrames):
         Raises
         ------
         BadRow
-            If a prediction exceeds float64, or the original model refuses the row.
+            If a prediction exceeds float64, or the original model would refuse the row.
         """
         return _linked(self.decision_function(X), self.link)
 
@@ -110,14 +111,14 @@ class Regressor(ReadsFrames):
     def within(self, tolerance: float) -> "Regressor":
         """Return a regressor of fewer trees whose sums differ by at most `tolerance`.
 
-        The trees with the widest ranges of leaf values remain. The sum of the others is
-        replaced by a constant, the middle of its range. With tolerance 0, only trees
-        whose leaves all have the same value are replaced.
+        The trees with the widest ranges of leaf values are kept. A constant replaces
+        the sum of the other trees: the middle of the range of that sum. With tolerance
+        0, only trees whose leaves all have the same value are replaced.
 
         Parameters
         ----------
         tolerance
-            At least 0, in units of the sum before the link function.
+            Largest difference of the sums before the link function, >= 0.
 
         Raises
         ------
@@ -145,7 +146,7 @@ class Regressor(ReadsFrames):
 
 
 def load_regressor(scorer: SumOfTerms, stored: Stored) -> Regressor:
-    """Make a regressor of a scorer and its stored link.
+    """Make a regressor of a scorer and its stored link function.
 
     Raises BadModel if the link is unknown, or if sums could exceed float64.
     """

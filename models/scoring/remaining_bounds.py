@@ -1,8 +1,8 @@
 """Bounds on the sum of the base models that are not yet evaluated for a row.
 
-The score of base model t lies in [least[t], most[t]]: between the smallest and the
-largest leaf of a tree, or vertex of a lattice. Early exits by these bounds are exact:
-they change no decision, and need no training rows.
+The score of base model t lies in [least[t], most[t]]. These are the smallest and the
+largest leaf of a tree, or vertex of a lattice. An early exit at these bounds is exact:
+it never changes a decision, and needs no training rows.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from .model import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemainingBounds:
-    """Bounds on the sum of the later base models, for each position in their order."""
+    """An order of base models, and bounds on the sum of those after each position."""
 
     # (T,) int64: Order of the base models, widest range of scores first
     order: NDArray[np.int64]
@@ -30,11 +30,11 @@ class RemainingBounds:
         return f"RemainingBounds({len(self.order)} base models)"
 
     def limits(self, threshold: float) -> tuple[Floats, Floats]:
-        """Return the limits (lower, upper), (T,) each, beyond which an exit is exact.
+        """Return limits (lower, upper), both (T,), outside which a decision is final.
 
-        If a row's sum after base model `order[r]` is below `lower[r]`, the row's sum
-        over all base models is below `threshold`. If it is above `upper[r]`, the sum
-        over all is above `threshold`. The last limits are infinite.
+        If a row's sum after base model `order[r]` is below `lower[r]`, its sum over all
+        base models is below `threshold`. If the former is above `upper[r]`, the latter
+        is above `threshold`. The last limits are infinite.
         """
         if not np.isfinite(threshold):
             raise BadInput(f"threshold is {threshold!r}; it must be finite")
@@ -43,9 +43,9 @@ class RemainingBounds:
         return lower, upper
 
     def enough(self, tolerance: float) -> tuple[int, float]:
-        """Return how many base models to keep, and a constant that replaces the rest.
+        """Return how many first base models to keep, and a constant for the others.
 
-        The sum of the rest differs from the constant by at most `tolerance`.
+        The sum of the others differs from the constant by at most `tolerance`.
         """
         if not tolerance >= 0:
             raise BadInput(f"tolerance is {tolerance!r}; it must be at least 0")
@@ -58,8 +58,8 @@ class RemainingBounds:
 def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
     """Order base models, widest range of scores first, and bound the sum of later ones.
 
-    `least` and `most` (T,) are the smallest and largest score of each base model. If
-    one is not finite, the function raises BadInput.
+    `least` and `most` (T,) are the smallest and largest score of each base model.
+    Raises BadInput if one of them is not finite.
     """
     least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
     if least.ndim != 1 or least.shape != most.shape or not len(least):
@@ -85,7 +85,7 @@ def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
 
 
 def sums_after(scores: Floats, order: NDArray[np.int64]) -> Floats:
-    """Return the sum of `scores[order[r + 1 :]]` for each position r: (T, ...)."""
+    """Return, for each position r, the sum of `scores[order[r + 1 :]]`: (T, ...)."""
     sums: Floats = np.zeros_like(scores)
     sums[:-1] = np.cumsum(scores[order][:0:-1], axis=0)[::-1]
     return sums

@@ -20,7 +20,7 @@ from .stored_arrays import Stored
 
 
 class Scorer(ABC):
-    """Base class of the part of a model that computes raw scores from full rows."""
+    """Base class of scorers, which compute a model's raw scores from full rows."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -33,20 +33,20 @@ class Scorer(ABC):
 
     @property
     def width(self) -> int:
-        """The least number of columns that a full row must have."""
+        """Minimum number of columns of a full row."""
         return self.preparation.width
 
     @property
     @abstractmethod
     def outputs(self) -> int:
-        """R, the number of raw scores."""
+        """Number R of raw scores."""
 
     @abstractmethod
     def raw(self, X: Rows) -> Floats:
         """Compute the raw scores (N, R) of full rows X (N, width)."""
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return a row's raw score; None if R > 1 or no kernel can read the row."""
+        """Return a row's only raw score; None if R > 1 or the row suits no kernel."""
         return None
 
     def raw_one(self, row: Rows) -> Floats:
@@ -56,11 +56,11 @@ class Scorer(ABC):
 
     @abstractmethod
     def reach(self) -> float:
-        """Return an upper bound on absolute raw scores, for rows of finite float32."""
+        """Return an upper bound on absolute raw scores, for finite float32 rows."""
 
     @abstractmethod
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw random prepared inputs (count, d), for which decisions differ."""
+        """Draw random prepared inputs (count, d) that lead to different decisions."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -85,13 +85,13 @@ def _remake(
 
 
 class BaseModels(Protocol):
-    """A sum of T base models: their scores and a bias add up to the raw scores."""
+    """A sum of T base models: raw scores are a bias plus the base models' scores."""
 
     __slots__ = ()
 
     @property
     def size(self) -> int:
-        """T, the number of base models."""
+        """Number T of base models."""
 
     @property
     def light(self) -> bool:
@@ -104,7 +104,7 @@ class BaseModels(Protocol):
         """Return the raw scores (R,) to which the base models' scores are added."""
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return the least and the largest score of each base model: two arrays (T, R).
+        """Return each base model's smallest and largest score: two arrays (T, R).
 
         Raises BadInput if scores have no bounds.
         """
@@ -113,7 +113,7 @@ class BaseModels(Protocol):
         """Return a mask (T, width) of the columns that each base model reads."""
 
     def pack(self, order: NDArray[Any], stops: Stops) -> "PackedTerms | None":
-        """Lay base models out for a kernel; return None if no kernel can evaluate them.
+        """Pack base models for a kernel; return None if no kernel can evaluate them.
 
         The kernel adds base models in `order`, and stops by the rule `stops`.
         """
@@ -133,34 +133,37 @@ class SumOfTerms(Scorer, BaseModels):
     def margin(self) -> BaseModels:
         """Return base models whose only raw score is the margin of two classes.
 
-        The margin is this model's only raw score, or the second minus the first.
+        If this scorer has a single raw score, it is the margin. If it has two, the
+        margin is the second minus the first.
         """
 
     def rounds(self) -> tuple[BaseModels, int]:
-        """Return terms with one raw score per class, and how many form a base model.
+        """Return the terms, and the number of consecutive terms in one base model.
 
-        A boosting round with a tree for each class is one base model of several terms.
+        In boosting with a tree for each of K classes, a round of K trees is one base
+        model. The terms add to one raw score per class.
         """
         return self, 1
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> Self:
-        """Return a scorer of only the base models at positions `which`, plus `rest`.
+        """Return a scorer of only the base models at positions `which`.
 
-        Raises BadInput unless the base models are trees.
+        The constant `rest` is added to the raw scores. Raises BadInput unless the base
+        models are trees.
         """
         raise BadInput(f"a {self.kind} model cannot be cut into parts; trees can")
 
     def gives_shares(self) -> bool:
-        """Return True if a row's raw scores are probabilities, which add up to 1."""
+        """Return True if a row's raw scores are class probabilities, which sum to 1."""
         return False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PackedTerms(NotCopied):
-    """Base models laid out for kernels, in one order and with one stopping rule."""
+    """Base models packed for kernels, with a fixed order and stopping rule."""
 
     table: AddressTable  # Arrays for the kernels
-    width: int  # Least number of columns of a row
+    width: int  # Minimum number of columns of a row
     start: Floats  # (R,) float64: Sums before the first base model
     # Kernel of one row, with the arguments row, `at`, and for margins totals (R,) to
     # write. For limits it returns the answer, for margins the code (see
@@ -188,7 +191,7 @@ class PackedTerms(NotCopied):
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
         """Evaluate rows X (N, width), which the caller has checked.
 
-        Returns the sums (N, R) at which rows stopped, and the rows' codes (N,), which
+        Returns the sums (N, R) at which rows stopped, and codes (N,), which
         `stopping_rule.py` explains.
         """
         totals, codes = np.empty((len(X), len(self.start))), np.zeros(len(X), np.int64)

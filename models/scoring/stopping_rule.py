@@ -1,9 +1,9 @@
-"""Rules that stop the evaluation of a row: never, beyond limits, or by a margin.
+"""Rules for when to stop evaluating a row: never, beyond limits, or by a margin.
 
-A kernel applies one rule while it adds base models. The rule's method `follow` does the
+A kernel applies a rule while it adds base models. The rule's method `follow` does the
 same in NumPy, from the sums (N, T, R) of N rows after each of T base models. Both
-return each row's total (R,), the sum at which the row stopped, and a code: 4 * (number
-of base models added) + answer. The code of the rule `Never` is 0.
+return, for each row, the sums (R,) at which it stopped, and a code: 4 * (number of base
+models added) + answer. The code of the rule `Never` is 0.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ Codes = NDArray[np.int64]
 # classes, BEST means that the margin is large enough to choose the largest sum's class.
 NEGATIVE, POSITIVE, UNDECIDED = range(3)
 BEST = POSITIVE
-# Sums added in another order round differently. A sum this near to a tie (in absolute
-# or relative terms) is added again in the library's own order.
+# Sums added in a different order round differently. A sum this near to a tie (in
+# absolute or relative terms) is added again in the original library's order.
 NEAR = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Never:
-    """The rule that never stops: all base models are added, and no answer is chosen."""
+    """The rule that never stops: all base models are added, and no class is chosen."""
 
     rule: ClassVar[Literal["never"]] = "never"
     group: ClassVar[int] = 1
@@ -35,7 +35,7 @@ class Never:
     threshold: ClassVar[float] = 0.0
 
     def start(self, bias: Floats) -> Floats:
-        """Return the sums (R,) before the first base model: the bias."""
+        """Return `bias` (R,), the sums before the first base model."""
         return bias
 
     def by_tree(self, count: int) -> dict[str, Floats]:
@@ -43,13 +43,13 @@ class Never:
         return {}
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
-        """Return the sums after the last base model, (N, R), and codes of 0, (N,)."""
+        """Return the sums (N, R) after the last base model, and codes (N,), all 0."""
         return sums[:, -1], np.zeros(len(sums), np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """The rule for two classes: stop as soon as the sum is beyond one of two limits."""
+    """The rule for two classes: stop as soon as the sum is outside two limits."""
 
     # `lower` and `upper`: (T,) float64: Limits after each base model. A sum below
     # `lower` is answered NEGATIVE, a sum above `upper` POSITIVE.
@@ -63,9 +63,9 @@ class Limits:
 
     @property
     def near(self) -> float:
-        """Greatest distance from the threshold at which a sum counts as a near tie.
+        """Largest distance from the threshold at which rounding could change the class.
 
-        Such a sum is computed again in the library's order.
+        A sum this near is added again in the original library's order.
         """
         return NEAR * max(1.0, abs(self.threshold))
 
@@ -87,8 +87,8 @@ class Limits:
     def chosen(self, totals: Floats, codes: Codes) -> Codes:
         """Return the class, 0 or 1, of each row (N,).
 
-        A row gets the class of the limit that its sum passed. If it passed no limit,
-        the threshold decides.
+        A row that stopped early has the class of the limit that its sum passed.
+        Otherwise the sum is compared with the threshold.
         """
         answers = codes & 3
         above = totals[:, 0] > self.threshold
@@ -97,15 +97,17 @@ class Limits:
     def clear(self, totals: Floats) -> NDArray[np.bool_]:
         """Return a mask (N,): True where rounding cannot change a row's class.
 
-        A library may add in another order, and get slightly different totals (N, 1).
+        The original library may add in a different order, so that its sums differ
+        slightly from `totals` (N, 1).
         """
         far: NDArray[np.bool_] = np.abs(totals[:, 0] - self.threshold) > self.near
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return the arrays "lower" and "upper" (count,): the limits after each tree.
+        """Return the arrays "lower" and "upper" (count,), the limits after each tree.
 
-        Trees that only fill a group up have infinite limits.
+        The limits of trees after the last base model, which only pad a group of trees,
+        are infinite.
         """
         none = np.full(count - len(self.lower), np.inf)
         return {
@@ -125,7 +127,7 @@ class Margins:
     threshold: ClassVar[float] = 0.0
 
     def start(self, bias: Floats) -> Floats:
-        """Return the sums (K,) before the first base model: the bias."""
+        """Return `bias` (K,), the sums before the first base model."""
         return bias
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
@@ -146,14 +148,15 @@ class Margins:
     def clear(self, totals: Floats) -> NDArray[np.bool_]:
         """Return a mask (N,): True where rounding cannot change a row's class.
 
-        A library may add in another order, and get slightly different totals (N, K).
+        The original library may add in a different order, so that its sums differ
+        slightly from `totals` (N, K).
         """
         largest = np.abs(totals).max(axis=1)
         far: NDArray[np.bool_] = margins_of(totals) > NEAR * np.maximum(1.0, largest)
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return the array "upper" (count,): the margin that stops a row after a tree.
+        """Return the array "upper" (count,), the margin to exceed after each tree.
 
         The margin is infinite, except after the last tree of each base model.
         """
@@ -166,7 +169,7 @@ Stops = Never | Limits | Margins
 
 
 def _first(enough: NDArray[np.bool_]) -> Codes:
-    """Return the position (N,) of each row's first True, else of its last entry."""
+    """Return the position (N,) of each row's first True; if all are False, the last."""
     found = enough.any(axis=1)
     first: Codes = np.where(found, enough.argmax(axis=1), enough.shape[1] - 1)
     return first

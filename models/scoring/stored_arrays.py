@@ -27,8 +27,8 @@ class Stored:
     ) -> NDArray[Any]:
         """Return the array `name`.
 
-        Raises BadModel if its type is not `dtype`, or its shape is not `shape`. A None
-        in `shape` allows any length.
+        Raises BadModel if its type is not `dtype`, or its shape is not `shape`, where
+        None stands for any length.
         """
         if name not in self.arrays:
             raise self.fail(f"array {name!r} is missing")

@@ -1,8 +1,9 @@
 """A replacement of numba's `njit`: compiles a kernel when needed, once per machine.
 
 Compiling all kernels takes most of a minute, and an index needs only a few. So a kernel
-is compiled at its first call, or together with a kernel that calls it, for the types
-that it declares. If another process has compiled the kernel, its code is loaded.
+is compiled for the types that it declares when it is first called, or when a kernel
+that calls it is compiled. If another process has compiled the kernel, its code is
+loaded.
 """
 
 from collections.abc import Callable
@@ -30,8 +31,8 @@ DECLARED: "list[Kernel]" = []
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
     """A function that numba compiles when it is first needed. Threads may share it.
 
-    It is compiled for the signatures in `declared` or, if there are none, for the types
-    of a call's arguments. If `kept` is True, the compiled code is stored on disk.
+    It is compiled for the signatures in `declared`; if there are none, for the types of
+    a call's arguments. If `kept` is True, the compiled code is stored on disk.
     """
 
     declared: tuple[Any, ...] = ()
@@ -50,7 +51,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
                 self.disable_compile()
 
     def compile(self, sig: Any) -> Any:
-        """Compile for the signature `sig`, or load the code if the disk has it."""
+        """Compile for the signature `sig`, or load the code if it is on disk."""
         cache = self._cache
         if self.kept and isinstance(cache, NullCache):
             with suppress(RuntimeError):  # no folder is writable
@@ -63,12 +64,12 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
         return super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile this kernel, as numba is about to compile a kernel that calls it."""
+        """Compile this kernel before numba compiles a kernel that calls it."""
         self.compile_declared()
         return super().get_call_template(args, kws)
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """Compile at the first call, for the declared types or the arguments' types."""
+        """Compile at the first call, for the declared or the arguments' types."""
         if not self.declared:
             return super()._compile_for_args(*args, **kws)
         self.compile_declared()
@@ -78,8 +79,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
 def njit(signatures: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that turns a function into a `Kernel`.
 
-    `signatures` is a numba signature or a list of signatures; None compiles for the
-    types of each call. `options` are the options of `numba.njit`.
+    `signatures` is a numba signature or a list of signatures. If it is None, the kernel
+    is compiled for the argument types of each call. `options` are those of
+    `numba.njit`.
     """
     kept = options.pop("cache", False)
     options |= {"nopython": True, "boundscheck": None, "no_cfunc_wrapper": True}

@@ -5,9 +5,10 @@ from contextlib import contextmanager
 
 
 class Compiling:
-    """Reports to a listener, the function `tell`, which kernel is being compiled.
+    """Tells a listener which kernel is being compiled.
 
-    `tell` is called with the name of the kernel. If it is None, nothing is reported.
+    The listener is the function `tell`, which gets the name of the kernel; None for no
+    listener.
     """
 
     def __init__(self) -> None:
@@ -16,9 +17,9 @@ class Compiling:
 
     @contextmanager
     def of(self, kernel: str) -> Iterator[None]:
-        """Report the kernel that the caller compiles in the `with` block.
+        """Tell the listener about `kernel`, which the `with` block compiles.
 
-        Of nested blocks, only the outermost is reported. The caller must hold numba's
+        For nested blocks, only the outermost is told. The caller must hold numba's
         compiler lock.
         """
         if self.tell is not None and self._depth == 0:

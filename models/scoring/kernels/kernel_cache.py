@@ -1,13 +1,13 @@
 """Compiled kernels on disk, in files named by a digest of all source code involved.
 
 numba's own cache compares only the source file of the kernel. This digest also covers
-the package's modules that the file imports, and the setting `NUMBA_BOUNDSCHECK`. It
-covers neither paths nor times, so compiled files stay valid when the package is
-installed again.
+the package's modules that the source file imports, directly or not, and the setting
+`NUMBA_BOUNDSCHECK`. It ignores paths and file times, so compiled files stay valid when
+the package is installed again.
 
 No file is unpickled or linked before its checksum is verified. The checksum detects
-damage, not forgery: a user who can write to the folder can run code as any user who
-reads it. So `NUMBA_CACHE_DIR` must not be a folder that other users can write to.
+damage, not forgery: whoever can write to the folder can run code as any user who reads
+it. So `NUMBA_CACHE_DIR` must not be a folder that other users can write to.
 """
 
 import functools
@@ -43,7 +43,7 @@ _UNINVOLVED = {__name__, f"{__package__}.compiling"}
 
 
 class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
-    """Tells numba in which folder, and under which names, to store a kernel's files."""
+    """Tells numba the folder and the file names for a kernel's compiled code."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._py_file = file  # for numba's warnings
@@ -55,7 +55,7 @@ class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> "_BySources | None":
-        """Return the object for a function, or None if no folder is writable."""
+        """Return a locator for a function, or None if no folder is writable."""
         located = cls(py_func, py_file)
         return located if located._folder else None
 
@@ -66,7 +66,7 @@ class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
         return self._digest
 
     def get_disambiguator(self) -> str:
-        """Return the digest, so that numba puts it into the names of files."""
+        """Return the digest of the sources, for numba to put into file names."""
         return self._digest
 
 
@@ -77,7 +77,7 @@ class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
 class _Files:
     """The files of one kernel's compiled code, one for each signature and processor.
 
-    A file's checksum covers the file's name, too, so a renamed file is refused.
+    A file's checksum includes the file's name, so a renamed file counts as damaged.
     """
 
     def __init__(self, folder: Path, base: str) -> None:
@@ -105,7 +105,7 @@ class _Files:
         return None
 
     def save(self, key: Any, data: Any) -> None:
-        """Write code under a key, all or nothing; raise OSError on failure."""
+        """Write code under a key; raise OSError and keep the old file if that fails."""
         path, content = self._path(key), dumps(data)
         temporary = path.with_name(f"{path.name}.tmp.{os.urandom(8).hex()}")
         try:
@@ -129,7 +129,10 @@ def _seal(name: str, content: bytes) -> bytes:
 
 
 def _say_damaged(path: Path) -> None:
-    """Log a damaged file, only once per folder: a power cut may damage many files."""
+    """Log that a file is damaged, once for each folder.
+
+    A power cut may damage many files.
+    """
     if path.parent not in _TOLD:
         _TOLD.add(path.parent)
         log.warning("a compiled kernel is damaged, and compiled again: %s", path)
@@ -138,9 +141,9 @@ def _say_damaged(path: Path) -> None:
 class KernelCache(FunctionCache):  # type: ignore[misc]
     """The compiled code of one kernel on disk, shared by processes.
 
-    The folder is `NUMBA_CACHE_DIR`/polydom if the environment has that variable. If
-    not, it is `__pycache__` beside the sources, or else the user's cache folder. Raises
-    RuntimeError if no folder is writable.
+    The folder is `NUMBA_CACHE_DIR`/polydom if that environment variable is set.
+    Otherwise it is `__pycache__` next to the source file or, if that is not writable,
+    the user's cache folder. Raises RuntimeError if no folder is writable.
     """
 
     _impl_class = _Impl
@@ -155,15 +158,15 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         return self._cache_file.read(key) is not None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Save compiled code; if writing fails, as on a full disk, do nothing."""
+        """Save compiled code; ignore an error of writing, such as a full disk."""
         with suppress(OSError):
             super().save_overload(sig, data)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder's lock in a `with` block, so that only one process compiles.
+        """Hold the lock of the folder, so that only one process compiles at a time.
 
-        If the lock file cannot be opened, the block runs without the lock.
+        If the lock file cannot be opened, the `with` block runs without the lock.
         """
         lock = _lock_of(self._cache_path, os.getpid())
         try:
@@ -178,7 +181,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
 
 def _folders(file: Path) -> list[Path]:
-    """Return the possible folders for a source file's kernels, the preferred first."""
+    """Return the possible folders for a source file's kernels, best first."""
     if numba.config.CACHE_DIR:
         return [Path(numba.config.CACHE_DIR, "polydom")]
     own = AppDirs(appname="polydom", appauthor=False).user_cache_dir
@@ -187,7 +190,11 @@ def _folders(file: Path) -> list[Path]:
 
 @functools.cache
 def _lock_of(folder: str, process: int) -> FileLock:
-    """Return a folder's lock object; each process, even a forked one, has its own."""
+    """Return the lock of a folder, a separate object in each process.
+
+    `process` is the caller's process id: a forked process must not use its parent's
+    object.
+    """
     return FileLock(Path(folder, "kernels.lock"))
 
 
@@ -203,9 +210,9 @@ def _is_writable(folder: Path) -> bool:
 
 @functools.cache
 def digest(name: str) -> str:
-    """Return a digest of the source code of a module, and of modules that it imports.
+    """Return a digest of the source code of a module and of its imported modules.
 
-    Modules outside this package and outside the module's own package are left out.
+    Only modules of polydom and of the module's own package are included.
     """
     found: dict[str, bytes] = {}
     _collect(name, found)

@@ -36,7 +36,10 @@ def logistic(margin: float) -> float:
 
 @njit(float64(float64, int64), **OPTIONS)
 def probability(margin: float, link: int) -> float:
-    """Map a margin to [0, 1] by `link`: Huber's, else the logistic. NaN stays NaN."""
+    """Map a margin to [0, 1] by Huber's function if `link` is HUBER, else the logistic.
+
+    NaN stays NaN.
+    """
     if link == HUBER:
         return (min(max(margin, -1.0), 1.0) + 1.0) / 2.0
     share: float = logistic(margin)
@@ -47,7 +50,8 @@ def probability(margin: float, link: int) -> float:
 def softmax(raw: Floats, gain: float, out: Floats) -> None:
     """Write the softmax of `gain * raw` (R,) to `out` (R,).
 
-    If any raw scores are +inf, they get equal shares, and all others 0.
+    If some raw scores are +inf, they share the probability equally, and all others get
+    0.
     """
     largest = raw[0]
     for k in range(1, raw.shape[0]):
@@ -62,10 +66,10 @@ def softmax(raw: Floats, gain: float, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64, float64[::1]), **OPTIONS)
 def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """Write the K classes' probabilities, divided by their sum, to `out` (K,).
+    """Write the probabilities of K classes to `out` (K,), scaled so that they sum to 1.
 
-    The link maps `gain * raw[k]` to the probability of class k against the rest. If all
-    probabilities are 0, each class gets 1 / K.
+    The link maps `gain * raw[k]` to the probability of class k against all other
+    classes. If all these are 0, each class gets 1 / K.
     """
     total = 0.0
     for k in range(raw.shape[0]):
@@ -141,10 +145,11 @@ def answer_one(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> i
 
 @njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
-    """Choose the class of one row by its sums `raw` (K,) over all base models.
+    """Choose the class of a row that did not stop early, by its sums `raw` (K,).
 
-    Writes the class scores to `out` (K,), and returns the class, 0 to K - 1. If the
-    largest sums nearly tie, or a sum is not finite, returns -1 and writes nothing.
+    Writes the class scores to `out` (K,), and returns the class, 0 to K - 1. If the two
+    largest sums are almost equal, or a sum is not finite, returns -1 and writes
+    nothing.
     """
     largest = 1.0
     for k in range(raw.shape[0]):
@@ -159,10 +164,10 @@ def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) ->
 
 @njit(inline="always")
 def bound_shares(low: Floats, high: Floats, out: Floats) -> None:
-    """Bound the shares x[k] / sum(x) of numbers x between `low` (K,) and `high` (K,).
+    """Bound x[k] / sum(x) for numbers x (K,) that lie between `low` and `high`.
 
-    Writes the least and the largest share of each class to `out` (2 K,), in pairs. If a
-    sum is too small to divide by accurately, the bounds are 0 and 1.
+    Writes the smallest and the largest possible ratio for each k to `out` (2 K,), in
+    pairs. If a sum is too small to divide by accurately, the bounds are 0 and 1.
     """
     above = below = 0.0
     for k in range(low.shape[0]):  # sums of the classes before k
@@ -195,10 +200,10 @@ def bound_scores(
 ) -> None:
     """Bound the class scores that a row could reach after an early stop.
 
-    Writes the least and the largest score of each class to `out` (2 K,), in pairs. The
-    row stopped with the sums `raw` (K,). The base models after position `at` would add
-    between `least[at, k]` and `most[at, k]` to raw score k. `rounding` is the result of
-    `class_score_bounds.rounding_of`.
+    Writes the smallest and the largest possible score of each class to `out` (2 K,), in
+    pairs. `raw` (K,) are the sums with which the row stopped. The base models after
+    position `at` would add between `least[at, k]` and `most[at, k]` to `raw[k]`.
+    `rounding` (3,) is the result of `class_score_bounds.rounding_of`.
     """
     count = raw.shape[0]
     low, high = np.empty(count), np.empty(count)

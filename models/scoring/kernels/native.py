@@ -1,16 +1,17 @@
-"""Memory addresses and LLVM's vector instructions for kernels, which numba lacks.
+"""What numba lacks for kernels: memory addresses, and LLVM's vector instructions.
 
-Addresses. Passing an array from Python to a kernel takes a hundred nanoseconds; passing
-a number takes ten. So the addresses and sizes of a kernel's arrays are in one record
-(`AddressTable`), and the kernel gets only the address of the record.
+*Addresses.* Passing an array from Python to a kernel takes a hundred nanoseconds;
+passing a number takes ten. So the addresses and sizes of a kernel's arrays are in one
+record (`AddressTable`), and the kernel gets only the address of the record.
 `table_at(address, TABLE)` reads the record, and `carray(pointer(table.field), shape,
 dtype)` reads an array. Nothing is checked.
 
-Vectors. A function that is decorated with `in_llvm` runs while a kernel is compiled.
-Each method that it calls on `builder` appends one of LLVM's instructions to the kernel.
-Its `if` and `for` only decide which instructions are appended. LLVM's integers have no
-sign; instructions are signed or not. Loads and stores state the alignment of the
-address, for which LLVM would otherwise assume the size of the vector.
+*Vectors.* A function decorated with `in_llvm` runs while a kernel is compiled. Each
+method of `builder` that it calls appends one LLVM instruction to the kernel. So an `if`
+or `for` in the function decides which instructions are appended, and does not run in
+the kernel. LLVM's integers have no sign: instead, there are signed and unsigned
+instructions. Loads and stores must state the alignment of the address, as LLVM would
+otherwise assume the size of the vector.
 """
 
 import functools
@@ -30,7 +31,7 @@ INT, LONG, BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
 
 
 def frozen(kind: Any, axes: int = 1) -> Any:
-    """Return the numba type of a contiguous, read-only array of `axes` dimensions."""
+    """Return numba's type of read-only, contiguous arrays with `axes` dimensions."""
     return Array(kind, axes, "C", readonly=True)
 
 
@@ -40,11 +41,11 @@ FLOATS_2D, FLOATS_3D = frozen(float64, 2), frozen(float64, 3)
 
 
 def in_llvm(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator by which kernels can call a function that writes LLVM code.
+    """Return a decorator that lets kernels call a function that writes LLVM code.
 
     `signature` is a numba signature, or a function from the arguments' types to a
-    signature. The decorated function gets a builder and the arguments as LLVM values;
-    it returns the result as an LLVM value, or None.
+    signature. The decorated function gets a builder and the arguments as LLVM values.
+    It returns an LLVM value, the result in the kernel, or None.
     """
 
     def decorate(write: Callable[..., Any]) -> Any:
@@ -63,7 +64,7 @@ def in_llvm(signature: Any) -> Callable[[Callable[..., Any]], Any]:
 
 @in_llvm(types.voidptr(ADDRESS))
 def pointer(builder: Any, address: Any) -> Any:
-    """Convert an integer, the address of an array, to a pointer for `carray`."""
+    """Convert the address of an array, an integer, to a pointer for `carray`."""
     return builder.inttoptr(address, BYTE.as_pointer())
 
 
@@ -82,15 +83,15 @@ def copy(source: Any, out: Any) -> None:
 
 @in_llvm(types.voidptr(types.int64))
 def on_stack(builder: Any, count: Any) -> Any:
-    """Reserve `count` int32 on the stack of the calling kernel; return a pointer."""
+    """Reserve `count` int32 on the calling kernel's stack; return a pointer to them."""
     return builder.bitcast(builder.alloca(INT, size=count), BYTE.as_pointer())
 
 
 def entry(kernel: Any) -> Any:
     """Return the compiled function of a kernel, compiling it first if necessary.
 
-    The function does not check the types of its arguments. If `kernel` is no `Kernel`,
-    it is returned as it is.
+    The function does not check the types of its arguments. If `kernel` is not a
+    `Kernel`, it is returned unchanged.
     """
     if not isinstance(kernel, Kernel):
         return kernel
@@ -99,12 +100,15 @@ def entry(kernel: Any) -> Any:
 
 
 def constant(kind: Any, number: Any) -> Any:
-    """Return an LLVM vector of type `kind`, with the same constant in each element."""
+    """Return an LLVM vector of type `kind`, with a constant in each element."""
     return ir.Constant(kind, [kind.element(number)] * kind.count)
 
 
 def spread(builder: Any, number: Any, kind: Any) -> Any:
-    """Return an LLVM vector of type `kind`, with a computed number in each element."""
+    """Return an LLVM vector of type `kind`, with a value in each element.
+
+    Unlike in `constant`, the kernel computes the value.
+    """
     none = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(none, number, INT(0))
     return builder.shuffle_vector(
@@ -139,9 +143,10 @@ def gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
 
 
 def instruction(builder: Any, name: str, result: Any, *kinds: Any) -> Any:
-    """Return LLVM's built-in function `name`, declaring it in the kernel if necessary.
+    """Return LLVM's built-in function `name`; declare it in the kernel if necessary.
 
-    `result` is the type of its result, `kinds` are the types of its arguments.
+    `result` is the type of the function's result, `kinds` are the types of its
+    arguments.
     """
     found = builder.module.globals.get(name)
     return found or ir.Function(builder.module, ir.FunctionType(result, kinds), name)

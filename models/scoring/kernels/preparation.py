@@ -1,4 +1,4 @@
-"""Compiled preparation of rows, with scikit-learn's operations in the same order."""
+"""Compiled preparation of rows, with the same operations, in order, as scikit-learn."""
 
 import math
 
@@ -30,10 +30,11 @@ def single(value: float) -> float:
 
 @njit(void(float64[::1], FLOATS_2D, int64), **OPTIONS)
 def rescale(z: Floats, table: Floats, operation: int) -> None:
-    """Fill missing inputs z (d,), and scale all inputs, in place.
+    """Fill the missing inputs in z (d,), and scale all inputs, in place.
 
-    An input becomes (z - center) / scale * gain + offset, clipped to [low, high];
-    `table` (7, d) has these numbers. `operation`, one of `AFFINES`, sets the rounding.
+    An input becomes (z - center) / scale * gain + offset, clipped to [low, high]. The
+    rows of `table` (7, d) are the fillings, center, scale, gain, offset, low and high.
+    `operation`, one of `AFFINES`, decides how intermediate results are rounded.
     """
     for j in range(z.shape[0]):
         v = z[j]
@@ -57,7 +58,7 @@ def rescale(z: Floats, table: Floats, operation: int) -> None:
 
 @njit(void(float64[::1], int64), **OPTIONS)
 def normalise(z: Floats, operation: int) -> None:
-    """Divide z (d,) by its norm, which `operation` selects, if the norm is above 0."""
+    """Divide z (d,) by its norm if that is above 0; `operation` selects the norm."""
     norm = 0.0
     for j in range(z.shape[0]):
         if operation == SQUARE_NORM:
@@ -111,10 +112,11 @@ def prepare(
     table: Floats,
     out: Floats,
 ) -> None:
-    """Select inputs of rows X, apply S operations, and write results to `out` (N, d).
+    """Select d inputs from rows X, apply S operations, and write to `out` (N, d).
 
-    `columns` (d,) are the positions of the inputs in X. `table` (S, 7, d) has the
-    numbers of the operations; the threshold of BINARISE is in row CENTER.
+    `columns` (d,) are the positions of the inputs in X. `table[s]` (7, d) has the
+    parameters of operation s, as for `rescale`; BINARISE has its threshold in row
+    CENTER.
     """
     for i in range(X.shape[0]):
         prepare_row(X[i], columns, operations, table, out[i])

@@ -20,9 +20,10 @@ def outside(total: float, lower: float, upper: float) -> bool:
 
 @njit(inline="always")
 def side(total: float, threshold: float) -> int:
-    """Return the class of a sum over all base models, or UNDECIDED.
+    """Return the class of a row by its sum over all base models.
 
-    Sums above the threshold are POSITIVE, sums below NEGATIVE, near ties UNDECIDED.
+    This is POSITIVE for sums above the threshold, NEGATIVE for sums below, and
+    UNDECIDED for sums too near to the threshold, where rounding could change the class.
     """
     above = total - threshold
     if abs(above) > NEAR * max(1.0, abs(threshold)):
@@ -34,11 +35,12 @@ def side(total: float, threshold: float) -> int:
 def follow_limits(
     early: Any, kind: Any, row: Any, table_address: int
 ) -> tuple[int, float]:
-    """Evaluate one row of a model for two classes; return (code, sum).
+    """Evaluate one row with a model for two classes; return (code, sum).
 
-    The kernel `early(row, table_address, sum)` adds base models, and returns the code:
-    4 * (number of base models added) + answer. If the row does not stop early, `side`
-    answers, with the threshold of the record of dtype `kind` at `table_address`.
+    The kernel `early(row, table_address, sum)` adds base models to the sum, and returns
+    the code: 4 * (number of base models added) + answer. If the row does not stop
+    early, `side` gives the answer. The threshold is in the record of dtype `kind` at
+    `table_address`.
     """
     total = carray(on_stack(2), (1,), np.float64)  # two int32 are one float64
     code = early(row, table_address, total)
