@@ -1,7 +1,7 @@
 """Items, the features that describe items, and the costs of features.
 
-Cost curves are imported only when first used: clients of a server need errors and
-items, and nothing that computes.
+Cost curves are imported only when first used: a client of a server needs errors and
+items, but no cost curves.
 """
 
 from importlib import import_module

@@ -14,14 +14,14 @@ class PolydomError(Exception):
     """Base of every error a caller may want to catch.
 
     `code` is stable and part of responses; the message is for people and may change.
-    The message is always one line of printable characters, at most `LONGEST_MESSAGE`
-    long, even if it quotes a file or a request.
+    The message is always one line of at most `LONGEST_MESSAGE` printable characters,
+    even if it quotes a file or a request.
     """
 
     code = "polydom_error"
 
     def __str__(self) -> str:
-        """Return the message as printable characters; a long one lacks its middle."""
+        """Return the message in printable characters, shortened if it is too long."""
         return printable(super().__str__())
 
 
@@ -31,7 +31,8 @@ AnyError = TypeVar("AnyError", bound=BaseException)
 def without_frames(error: AnyError) -> AnyError:
     """Drop the traceback of an error and of its causes, and return the error.
 
-    A kept error would keep the variables of its frames, such as a whole request.
+    A stored traceback would keep the variables of its frames alive, such as a whole
+    request.
     """
     one: BaseException | None = error
     while one is not None:
@@ -85,10 +86,10 @@ class BadInput(PolydomError, ValueError):
 
 
 class BadRow(BadInput):
-    """A row holds NaN or infinity, and its model cannot answer for such a row.
+    """A row holds a number that its model cannot use: NaN, infinity, or too large.
 
-    `column` is the position of that number in the full row. It is None if all numbers
-    are finite, but the model's sums of them overflow.
+    `column` is the position of the NaN or infinity in the full row. It is None if all
+    numbers are finite, but the model's sums of them overflow.
     """
 
     def __init__(self, message: str, column: int | None = None) -> None:

@@ -24,10 +24,10 @@ MISSING = object()
 
 
 class StepCall(NamedTuple):
-    """A step's function, and the positions of its arguments (`sources`).
+    """A step's function, and where its arguments come from.
 
-    An argument is the result of the step at its position. The position after all steps
-    means the item's payload.
+    Argument i is the result of the step at position `sources[i]`. If that number is the
+    number of steps, argument i is the item's payload.
     """
 
     function: Function
@@ -38,9 +38,9 @@ class FeatureCall(NamedTuple):
     """A feature's function, and where its arguments and its columns are.
 
     `steps` are the positions of all steps that must run first. `sources` are the
-    positions of the arguments, as in `StepCall`. `columns` is the feature's part of the
-    full row. `test` maps the feature's values to bytes; the byte `failed` marks an
-    invalid value.
+    positions of the arguments, as in `StepCall`. `columns` is the slice of the full row
+    that the feature fills. `test` checks each value and gives one byte for it; the byte
+    is `failed` if the value is invalid.
     """
 
     steps: tuple[int, ...]
@@ -56,8 +56,8 @@ class Extractor:
     """Features that are computed together; immutable, safe to share between threads.
 
     There is at least one feature. All features are for one kind of items and have
-    different names. `widths` has the number of columns of each feature, as `probe`
-    found it during the build.
+    different names. `widths` has the number of columns of each feature; `probe` finds
+    these numbers during a build.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Extractor:
     needs : tuple of m tuples of int
         For each feature: ascending positions in `steps` of all steps that it needs.
     whole : bool
-        True if all features are columns of a record. Such a record is read at once.
+        True if all features are columns of a record. `read` computes these in advance.
     """
 
     def __init__(self, features: Sequence[Feature], widths: Sequence[int]) -> None:
@@ -107,9 +107,10 @@ class Extractor:
     def probe(
         cls, features: Sequence[Feature], item: Item, where: str = "the item"
     ) -> "Extractor":
-        """Make an extractor, and compute one item to find the features' widths.
+        """Make an extractor; compute the features of one item to find their widths.
 
-        Raises BadFeature also if a feature fails on `item`, called `where` in messages.
+        Raises BadFeature if the features do not go together, or if one fails on `item`.
+        `where` names the item in messages.
         """
         blind = cls(features, [1] * len(features))
         extraction = blind.begin(item, np.empty(0, FLOAT32), where)
@@ -162,9 +163,9 @@ class Extractor:
         return row
 
     def read(self, item: Item) -> Item:
-        """Return a record together with its full row, if all features are columns.
+        """Compute the full row of a record in advance, if all features are columns.
 
-        Return every other item unchanged.
+        Return an item that holds the full row. Return any other item unchanged.
         """
         if not self.whole or isinstance(item.payload, ReadRecord):
             return item
@@ -173,8 +174,8 @@ class Extractor:
     def check(self, item: Item, where: str = "the item") -> None:
         """Compute an item twice, in opposite orders; BadFeature if a column differs.
 
-        If it differs, a feature is not deterministic, or it changed the result of a
-        step that other features need.
+        Then a feature is not deterministic, or it changes the result of a step that
+        other features need.
         """
         first = self.extract(item, where)
         second = np.empty_like(first)
@@ -239,7 +240,7 @@ class Extraction:
             )
 
     def values(self, position: int) -> Row:
-        """Compute a feature, and return its columns; their number may be wrong."""
+        """Compute a feature, and return its values; their number is not checked."""
         values: Any
         results = self._results
         steps, function, sources, *_ = self._calls[position]
@@ -325,7 +326,10 @@ def common_kind(features: Sequence[Feature]) -> Kind:
 
 
 def with_needs(nodes: Iterable[Node]) -> tuple[Step, ...]:
-    """List all steps that `nodes` (steps, features) need, each after its own needs."""
+    """List all steps that `nodes` need, each step after the steps that it needs.
+
+    `nodes` may be steps and features.
+    """
     found: dict[Step, None] = {}
 
     def visit(node: Node) -> None:

@@ -54,7 +54,7 @@ def show_accuracy(share: float) -> str:
 
 
 def show_number(number: float) -> str:
-    """Write an answer that is a number, or its error, with four digits.
+    """Write a predicted number, or a mean error, with four significant digits or more.
 
     Examples
     --------

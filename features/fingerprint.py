@@ -56,9 +56,9 @@ def fingerprint(feature: Feature) -> str:
 
 
 def unsteady(one: Feature, other: Feature) -> list[str]:
-    """Return the names of global variables that differ between two feature objects.
+    """Return the names of global variables that differ between two loads of a feature.
 
-    Both objects are the same feature, loaded twice.
+    `one` and `other` are the same feature, from two loads of its file.
     """
     first, second = _Parts(one).variables, _Parts(other).variables
     return [name for name in sorted(first) if first[name] != second.get(name)]
@@ -71,10 +71,10 @@ class _Opaque(Exception):
 class _Parts:
     """The parts of a feature from which its fingerprint is computed.
 
-    `statements` has digests of the statements that the functions need, `modules`
-    digests of the user's own modules, and `variables` the plain data of global
-    variables as texts, by name. `nodes` has a line of text for each step, and for the
-    feature.
+    `statements` has the digests of all statements that the functions need. `modules`
+    has the digests of the user's own modules. `variables` maps names of global
+    variables to their plain data as text. `nodes` has a line of text for each step and
+    for the feature.
     """
 
     def __init__(self, feature: Feature) -> None:
@@ -241,8 +241,9 @@ class _Parts:
     def _variable(self, name: str, value: Any, *, defined: bool) -> None:
         """Add the value of a global variable, if it is plain data.
 
-        Any other value is ignored if the file has statements that define the variable
-        (`defined`), since the statements are hashed. Otherwise _Opaque is raised.
+        `defined` is True if statements of the file define the variable. Since these are
+        hashed, a value that is not plain data is then ignored. Otherwise it raises
+        _Opaque.
         """
         if defined and callable(value):
             return
@@ -253,7 +254,10 @@ class _Parts:
                 raise _Opaque(f"the variable {name}, which holds {error}") from None
 
     def _take(self, syntax: Syntax, first: Statement, *, ours: bool) -> set[str]:
-        """Add a statement and all that it needs; return all names that occur there."""
+        """Add a statement and all statements that it needs; return all names in them.
+
+        `ours` is True if the file is part of polydom.
+        """
         names: set[str] = set()
         stars = syntax.binding.get("*", ())
         left = [first, *(syntax.statements[place] for place in stars)]
@@ -295,7 +299,7 @@ def _closure(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _first(module: Any) -> str:
-    """Return the top-level package of a module, since inner modules may move."""
+    """Return the top-level package of a module; a library may move inner modules."""
     return module.partition(".")[0] if isinstance(module, str) else "builtins"
 
 

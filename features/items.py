@@ -120,10 +120,12 @@ def image_item(
 
     `data` is a JPEG, PNG, GIF, BMP or WebP file; only the first frame of an animation
     counts. If `pair` is True, the size is (width, height), and otherwise their product.
-    It is larger if pixels take longer to decode than usual. Raises BadItem if the image
-    has more than `max_pixels` pixels or `max_decoded` decoded bytes, or more pieces
-    than images have. A small file could ask for much memory: Pillow itself warns above
-    89 million pixels, and refuses twice that number.
+    If a pixel takes f times as long to decode as in most images, the width or the
+    product is multiplied by f.
+
+    Raises BadItem if the image has more than `max_pixels` pixels, more than
+    `max_decoded` decoded bytes, or implausibly many pieces. Without these limits, a
+    small file could demand very much memory.
     """
     if not isinstance(data, bytes):
         raise BadItem(f"an image must come as bytes, not {type(data).__name__}")
@@ -151,9 +153,9 @@ def image_item(
 def text_item(text: str, *, pair: bool = False) -> Item:
     """Make an item of a text; its size is the number of characters, or 1 if empty.
 
-    If `pair` is True, the size is (words, sentences), estimated: words by spaces and
-    line ends, sentences by the marks that end them. To split the text would take much
-    longer.
+    If `pair` is True, the size is (words, sentences), estimated from the numbers of
+    spaces, tabs and line ends, and of `.`, `!` and `?`. To split the text would take
+    much longer.
     """
     if not isinstance(text, str):
         raise BadItem(f"a text must come as str, not {type(text).__name__}")

@@ -73,7 +73,10 @@ def _closure(named: frozenset[str]) -> dict[str, str]:
 def _required(
     by: str, requirements: Iterable[str], extras: frozenset[str]
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the name and extras of each requirement of `by` on this machine."""
+    """Yield name and extras of the requirements of distribution `by` that apply here.
+
+    Polydom's requirements for serving and printing are left out.
+    """
     for text in requirements:
         with contextlib.suppress(InvalidRequirement):  # old distributions may have one
             wanted = Requirement(text)

@@ -22,10 +22,10 @@ def refuse_output(
 ) -> None:
     """Raise BadInput if a command must not write to a path, or cannot.
 
-    A file may only be replaced if it is empty or `is_own` returns True for its path,
-    and if it is none of the files that the command reads (`read`). In messages, `what`
-    is a noun with its article for the file to write (`an index`), `example` a name for
-    such a file, and `option` the option that named the file.
+    An existing file may be replaced only if it is empty or `is_own(path)` is True, and
+    if it is none of the files `read`, which the command reads. Messages contain `what`,
+    the file to write as a noun with its article (`an index`); `example`, a name for
+    such a file; and `option`, the option that gave the path.
     """
     named = f"{option} {path}".lstrip()
     if path.is_dir():

@@ -53,7 +53,8 @@ class Syntax(NamedTuple):
 def parse(source: str, package: str) -> Syntax | None:
     """Parse the source of a file; return None if it is not Python.
 
-    `package` is where relative imports start; "" for a file outside of packages.
+    Relative imports are resolved in `package`, which is "" for a file outside of
+    packages.
     """
     try:
         body = ast.parse(source).body

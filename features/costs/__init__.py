@@ -1,1 +1,1 @@
-"""Costs of features: measured times, and polynomials of sizes fitted to the times."""
+"""Costs of features: their measured times, and cost curves fitted to these times."""

@@ -61,7 +61,7 @@ class CostCurve:
 
     @property
     def degree(self) -> int:
-        """Degree of the polynomial; in two numbers, the largest sum of their powers."""
+        """Degree of the polynomial; for two variables, the total degree."""
         return degree_of(len(self.coefficients), self.variables)
 
     @overload
@@ -111,7 +111,7 @@ class CostCurve:
 
         Small items weigh as much as large items. The degree is the lowest degree that
         fits held-out times well. Outliers, times far above all others, do not bend the
-        curve unless they are more than the share of times that may lie above it
+        curve, unless their true share is probably above 1 - `quantile`
         (docs/explanation/cost-curves.md).
 
         Parameters
@@ -128,8 +128,8 @@ class CostCurve:
         seed
             Seed of the random division of the times that chooses the degree.
         items : (M,)
-            Number of the item that each time belongs to. If given, the times of an
-            item that is slow in every measurement are no outliers.
+            Index of the item that each time belongs to. If given, the times of an item
+            that is slow in every measurement are no outliers.
 
         Raises
         ------

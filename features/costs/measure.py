@@ -51,21 +51,22 @@ def measure(
 ) -> Timings:
     """Time every step and feature on every item, in one thread.
 
-    All items, at least one, are first computed without timing, and then timed in
-    `repeats` rounds. Items are in another random order in each round, and steps and
-    features in another order for each item, each feature after its steps. So a change
-    of the machine's speed does not burden a single feature. If all features are columns
-    of a record, records are read before they are timed, as a server reads them before
-    it plans.
+    First, all steps and features are computed once on every item without timing. Then
+    they are timed in `repeats` rounds. Each round visits the items in a new random
+    order. For each item, steps and features run in a new random order, each feature
+    after its steps. So if the machine becomes slower or faster, all features are
+    affected alike. If all features are columns of a record, the records are read
+    beforehand, as a server reads a record before it plans.
 
     On Linux, a call is timed again if another process took the processor meanwhile. A
     round that lost much time to other programs is repeated, and the quieter one of both
     is kept. A function with a few outliers is timed in more rounds, until it is clear
-    if the outliers are typical of the function (`outliers_in_doubt`). No outlier is
+    whether outliers are typical of the function (`outliers_in_doubt`). No outlier is
     dropped, since a function may be slow now and then.
 
     `progress(done, total)` is called after each item of each round. `quantile` is the
-    quantile of the times that cost curves will follow.
+    quantile of the times that cost curves will follow. Raises BadInput without items,
+    and if `repeats` is less than 1.
     """
     if not items or repeats < 1:
         raise BadInput(
@@ -130,12 +131,12 @@ class _Rounds:
         for _ in range(rounds):
             self.kept.append(self._round(self.every))
 
-    def repeat_disturbed(self, most: int) -> None:
-        """Repeat the noisiest round until no round is disturbed, up to `most` times.
+    def repeat_disturbed(self, tries: int) -> None:
+        """Repeat the noisiest round until no round is disturbed, at most `tries` times.
 
         Of a round and its repetition, the quieter one is kept.
         """
-        for _ in range(most):
+        for _ in range(tries):
             worst = max(self.kept, key=lambda one: one.lost)
             if worst.lost <= BUSY:
                 return
@@ -151,7 +152,8 @@ class _Rounds:
     def settle_outliers(self, rounds: int, quantile: float) -> None:
         """Time functions with a few outliers in more rounds, `rounds` at a time.
 
-        The rounds end when it is clear if the outliers are typical of the functions.
+        The rounds end when it is clear whether the outliers are typical of the
+        functions.
         """
         nodes = self.every
         for _ in range(DILUTED):
@@ -226,10 +228,10 @@ class _Rounds:
 
 
 def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:
-    """Return the numbers of all steps and features, in a random order of computing.
+    """Return all steps and features in a random order in which they can be computed.
 
-    Steps have the numbers from 0 on, and features the next ones. A step or feature
-    comes after the steps that it needs.
+    Steps are numbered from 0 on, and features from the number of steps on. A step or
+    feature comes after the steps that it needs.
     """
     steps = len(extractor.steps)
     waits = [set(call.sources) - {steps} for call in extractor.step_calls]

@@ -1,9 +1,9 @@
 """Outliers: measured times far above the usual time of a call.
 
-Another program that runs meanwhile may make a time a hundred times too long. A high
-quantile of few times depends on the largest of them: three such times among 240 make
-the curve through the 0.99 quantile useless. But if a call itself is slow now and then,
-a cost curve must cover its outliers.
+Another program that runs meanwhile can make a measured time a hundred times too long. A
+high quantile of few times depends on the largest of them: three such times among 240
+make the curve through the 0.99 quantile useless. But if a call itself is slow now and
+then, a cost curve must cover its outliers.
 """
 
 import numpy as np
@@ -35,10 +35,11 @@ def outliers_of(
 ) -> Flags:
     """Return a mask (M,): True for a time far above the usual time of its item.
 
-    For each time, `usual_s` (M,) has the usual time of items of that size, and `items`
-    (M,) the number of its item. `quantile` is the quantile that the cost curve follows.
-    An item that is slow in every measurement has no outliers: if an item has at least
-    `OFTEN` times, its usual time is at least the median of these times.
+    `usual_s[i]` is the usual time of items as large as the item of time i, and
+    `items[i]` is the position of that item. `quantile` is the quantile that the cost
+    curve follows. If an item was timed at least `OFTEN` times, its usual time is at
+    least the median of its times. So an item that is slow in every measurement has no
+    outliers.
     """
     if seconds.max() <= 0:
         return np.zeros(len(seconds), np.bool_)
@@ -55,9 +56,10 @@ def outliers_of(
 def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
     """Return True if more times are needed to decide if a curve must cover outliers.
 
-    `outliers` and `times` are counts. A curve through `quantile` must cover outliers if
-    their share is above 1 - `quantile`. The result is True unless the share is surely
-    above that, or surely below.
+    `outliers` is the number of outliers among `times` measurements. A curve through
+    `quantile` must cover outliers if their true share is above 1 - `quantile`. The
+    result is False if there are no outliers, or if their true share is clearly above or
+    clearly below that limit.
     """
     if outliers == 0 or chance_of_more(outliers, times, 1 - quantile) < SURELY_OWN:
         return False
@@ -67,18 +69,18 @@ def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
 
 
 def outliers_belong(outliers: int, times: int, quantile: float) -> bool:
-    """Return True if outliers are so many that a cost curve must cover them.
+    """Return True if outliers are so frequent that a cost curve must cover them.
 
-    `outliers` and `times` are counts. The result is True if the share of outliers is
-    probably above 1 - `quantile`.
+    `outliers` is the number of outliers among `times` measurements. The result is True
+    if their true share is probably above 1 - `quantile`.
     """
     return chance_of_more(outliers, times, 1 - quantile) < OWN
 
 
 def chance_of_more(count: int, times: int, share: float) -> float:
-    """Return the probability of at least `count` outliers among `times` times.
+    """Return the probability of at least `count` outliers among `times` measurements.
 
-    Each time is an outlier with the probability `share`.
+    Each measurement is an outlier with the probability `share`.
     """
     from scipy.special import bdtrc
 
@@ -88,8 +90,9 @@ def chance_of_more(count: int, times: int, share: float) -> float:
 def quantile_of_others(times: int, outliers: int, quantile: float) -> float:
     """Return the quantile to fit to the times that are no outliers.
 
-    The curve shall lie above the share `quantile` of all `times` times, and below all
-    `outliers`. The result is less than 1, since the largest time depends on chance.
+    The curve should lie above the share `quantile` of all `times` measurements,
+    although all `outliers` of these lie above the curve. The result is less than 1,
+    since the largest time depends on chance.
     """
     others = times - outliers
     return min(quantile * times / others, 1 - 0.5 / others) if outliers else quantile
@@ -106,7 +109,10 @@ def steady_quantile(seconds: Floats, quantile: float) -> float:
 
 
 def _own_medians(items: NDArray[np.int64], seconds: Floats) -> Floats:
-    """Return for each time the median of its item's times, or 0 if they are few."""
+    """Return for each time the median of its item's times.
+
+    It is 0 if the item has fewer than `OFTEN` times.
+    """
     medians = np.zeros(len(seconds))
     order = np.argsort(items, kind="stable")
     ends = np.flatnonzero(np.diff(items[order])) + 1

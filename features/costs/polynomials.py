@@ -1,9 +1,8 @@
 """Costs as polynomials of a size, which is one number or two.
 
-The coefficients of a polynomial in one number n are in the order 1, n, n^2, ... Those
-of a polynomial in two numbers (a, b) are in the order 1, a, b, a^2, ab, b^2, ...: by
-total degree, then by falling power of a. Without its last coefficients, a polynomial is
-thus one of lower degree.
+The coefficients of a polynomial in one number n are in the order 1, n, n^2, ... In two
+numbers (a, b), the order is 1, a, b, a^2, ab, b^2, ...: by total degree, then by
+falling power of a. So terms of a lower degree always come first.
 """
 
 import math
@@ -44,7 +43,7 @@ def exponents(degree: int) -> NDArray[np.int64]:
 
 
 def monomials(sizes: ArrayLike, terms: int) -> Floats:
-    """Return the terms (M, terms) of a polynomial at M sizes; each coefficient is 1."""
+    """Return the values (M, terms) of the first `terms` monomials at M sizes."""
     points = np.asarray(sizes, np.float64)
     if points.ndim == 1:
         powers: Floats = points[:, np.newaxis] ** np.arange(terms)
@@ -70,7 +69,7 @@ def cost_at(coefficients: Sequence[float], size: Size) -> float:
 
 
 def _cost_at_pair(coefficients: Sequence[float], a: float, b: float) -> float:
-    """Return the value of a polynomial at (a, b), by Horner's rule in each degree."""
+    """Return the value of a polynomial at (a, b), summed degree by degree."""
     cost, first, degree = coefficients[0], 1, 1
     while first < len(coefficients):
         part, power = 0.0, 1.0
@@ -95,6 +94,10 @@ def values_at(coefficients: Floats, sizes: ArrayLike) -> Floats:
 
 
 def costs_at(coefficients: Floats, size: Size) -> Floats:
-    """Return the values (...,) of the polynomials (..., terms) at one size."""
+    """Return the values (...,) of polynomials at one size.
+
+    `coefficients` (..., terms) has the coefficients of each polynomial in its last
+    axis.
+    """
     values: Floats = coefficients @ monomials([size], coefficients.shape[-1])[0]
     return values

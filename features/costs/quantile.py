@@ -108,9 +108,10 @@ def choose_degree(
 ) -> int:
     """Return the lowest degree, up to `highest`, that predicts held-out times well.
 
-    Its loss may exceed that of the best degree by the standard error of the difference,
-    or by `CLOSE` of the best loss. If there are too few times to hold any out, the
-    degree is at most 1.
+    The best degree has the smallest held-out loss. A lower degree is preferred if its
+    loss exceeds the smallest loss by no more than the standard error of the difference,
+    or by no more than `CLOSE` times the smallest loss. If there are too few times to
+    hold any out, the degree is at most 1.
     """
     if highest == 0 or len(sizes) < 2 * FOLDS:
         return min(highest, 1)
@@ -174,10 +175,11 @@ def minimise_each(
 
 
 def design_of(sizes: Floats, scale: Floats, degree: int) -> tuple[Floats, Floats]:
-    """Return the design matrix (M, T) of a fit, and the scales (T,) of its columns.
+    """Return the scaled design matrix (M, T) of a fit, and its column scales (T,).
 
-    The fitted coefficients are to be divided by the scales. Without scales, the cube of
-    a million pixels would drown the constant.
+    Divide the fitted coefficients by the scales to get those of the polynomial. Each
+    column is scaled to a maximum of 1: otherwise the cube of a million pixels would be
+    so large that the solver loses the constant term.
     """
     terms, largest = count_terms(degree, sizes.ndim), sizes.max(axis=0)
     design = monomials(sizes / largest, terms) / scale[:, np.newaxis]

@@ -1,4 +1,4 @@
-"""Times calls on a machine that other programs use, too, and measures its load."""
+"""Times calls, and measures the load of the machine by other programs."""
 
 import os
 import sys
@@ -65,11 +65,13 @@ class Stopwatch:
     """Measures the seconds of calls, and repeats calls that were interrupted.
 
     A call is interrupted if another process takes the processor from it. A call runs at
-    most `tries` times. The clock `now` times a call; the clock `cpu` stands still while
-    this thread does not run, and shows the time lost to others. By default `cpu` is the
-    thread's own clock if `now` is the wall clock of Linux, and otherwise `now`. If
-    `cpu` is `now`, no time counts as lost, and only an interruption that the system
-    reports repeats a call.
+    most `tries` times.
+
+    The clock `now` times a call. The clock `cpu` stands still while this thread does
+    not run: the difference between both is the time lost to other programs. By default,
+    if `now` is the wall clock and the system is Linux, `cpu` is the thread's own clock.
+    Otherwise `cpu` is `now`: no time counts as lost, and a call is repeated only if the
+    system reports an interruption.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ def switches() -> tuple[int, int]:
 
 
 def _seconds() -> tuple[float, float | None, float]:
-    """Return seconds: on the clock, used by all processes, and used by this process."""
+    """Return the clock, and the processor time of all processes and of this one."""
     return time.perf_counter(), _processor_seconds(), time.process_time()
 
 

@@ -76,9 +76,9 @@ class CsvFile:
         """Read some columns; return an Arrow table of strings, and the unreadable rows.
 
         `places` has the positions of the columns; the table names its columns by these
-        positions. `on_rows` is called with the number of rows read, and the largest
-        number of rows that may be left. Raises BadInput if the encoding is wrong, or a
-        quote never ends.
+        positions. `on_rows(done, left)` is called while rows are read, with the number
+        of rows read and an upper bound of the number left. Raises BadInput if the
+        encoding is wrong, or a quote never ends.
         """
         from pyarrow import csv as arrow_csv
 
@@ -318,12 +318,16 @@ def open_csv(
 ) -> CsvFile:
     """Find out how to read a CSV file, without reading its rows.
 
-    If `separator` is None, the character is chosen that finds the most names of
-    `wanted`; on a tie, the character that divides the most rows into the same number of
-    cells. If `encoding` is None, `find_encoding` finds it. An unusual result is logged.
+    If `separator` is None, a first line such as `sep=;` names it. Without such a line,
+    the separator is chosen with which the line of names holds the most of the names
+    `wanted`; on a tie, the one with which the most rows have the same number of cells.
+    If `encoding` is None, `find_encoding` finds it. If another separator than a comma
+    or another encoding than UTF-8 is found, this is logged.
+
     Spaces around names are removed. If all first rows have one cell more than there are
-    names, either the first cell is a row's name, as R writes it, or a separator ends
-    each row. Raises BadInput if the file is empty or no text.
+    names, a column without a name is added: at the end if the last cells are empty,
+    because a separator ends each row, and else at the beginning, for the row names that
+    R writes. Raises BadInput if the file is empty or no text.
     """
     check_form(separator, encoding)
     try:
@@ -358,7 +362,11 @@ def open_csv(
 def _top(
     path: Path, encoding: str, separator: str, said: bool, escaped: bool
 ) -> tuple[list[str], int, list[list[str]]]:
-    """Return the names of columns, the number of their line, and the first rows."""
+    """Return the names of columns, the number of their line, and the first rows.
+
+    `said` is True if a line above the names states the separator. `escaped` is True if
+    a quote inside a cell follows a backslash.
+    """
     limit = csv.field_size_limit(2**31 - 1)
     try:
         codec = codec_of(encoding)

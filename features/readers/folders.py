@@ -69,8 +69,8 @@ def find_files(folder: Path, kind: Kind, *, encoded: bool = False) -> FoundFiles
     Hidden files and folders are left out. Images are recognised by their content or the
     ending of their name, and records by the ending. A file is a text if its content is
     text and its ending names no table, record or image. If `encoded` is True, the
-    encoding of texts is known, and the content of files with a usual ending is not
-    looked at.
+    encoding of texts is known, and files with an ending of texts, such as `.txt`, are
+    accepted without a look at their content.
     """
     files: list[Path] = []
     left_out: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Reads JSON Lines: files with one JSON object in each line, whole or in spans."""
+"""Reads JSON Lines, files with one JSON object per line: a whole file, or a part."""
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def count_json_lines(path: Path, encoding: str | None = None) -> int:
 
 
 def _documents(path: Path, encoding: str | None) -> Iterator[bytes]:
-    """Yield the lines of a file as UTF-8; bytes that cannot be decoded are kept."""
+    """Yield the lines of a file as UTF-8; undecodable bytes are passed on unchanged."""
     check_encoding(encoding)
     try:
         if encoding is None:

@@ -61,9 +61,10 @@ class Table:
     ) -> Iterator[Row]:
         """Yield rows as dictionaries of the wanted columns, or BadItem if unreadable.
 
-        `read_cells` converts some cells of a column, an Arrow array; by default Arrow
-        does. BadInput is raised at the call if two columns have the same wanted name,
-        and later if a part of the file is damaged.
+        `read_cells(name, cells)` converts an Arrow array of cells of one column to
+        values; by default, Arrow's `to_pylist` does. BadInput is raised at the call if
+        two columns have the same wanted name, and later if a part of the file is
+        damaged.
         """
         self._refuse_twice(wanted)
         return self._rows(wanted, read_cells or _as_they_are)
@@ -89,8 +90,8 @@ class Table:
     def read(self, wanted: Sequence[str], on_rows: OnRows | None = None) -> RawColumns:
         """Read the wanted columns as a whole; raise the same errors as `rows`.
 
-        `on_rows` is called with the number of rows read, and the largest number of rows
-        that may be left.
+        `on_rows(done, left)` is called while rows are read, with the number of rows
+        read and an upper bound of the number left.
         """
         self._refuse_twice(wanted)
         return self._read(wanted, on_rows)
@@ -230,7 +231,11 @@ def _never(wanted: Sequence[str]) -> Iterator[tuple[Any, list[BadRow]]]:
 
 
 def _record_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the columns of a line, which may be in an object with the key `record`."""
+    """Return the columns of a line of JSON.
+
+    If the line has an object with the key `record`, the columns in this object are
+    added to those of the line.
+    """
     record = row.get("record")
     if not isinstance(record, dict):
         return row

@@ -34,7 +34,7 @@ PAIRS = 2**18  # pairs of blocks compared at a time; these fit into a processor'
 
 @step(kind="image")
 def grey(data: bytes) -> Bytes:
-    """Decode an image to upright greys (height, width), both sides at least 16."""
+    """Decode an image to upright grey levels (height, width), each side at least 16."""
     from .image_pixels import decode_grey
 
     return decode_grey(data)
@@ -84,7 +84,7 @@ def gradients(half: Floats) -> tuple[Floats, Bytes]:
 
 @step(needs=[half])
 def transform(half: Floats) -> NDArray[np.complex64]:
-    """Fourier transform (height, width // 2 + 1) of the greys less their mean."""
+    """Fourier transform (height, width // 2 + 1) of the greys minus their mean."""
     from scipy import fft
 
     return np.asarray(fft.rfft2(half - half.mean()))
@@ -92,7 +92,7 @@ def transform(half: Floats) -> NDArray[np.complex64]:
 
 @feature(kind="image")
 def dimensions(data: bytes) -> list[float]:
-    """Logarithms of width, height, their ratio and bytes; bits per pixel; channels."""
+    """Logarithms of width, height, aspect and file size; bits per pixel; channels."""
     from .image_header import open_picture
 
     picture = open_picture(data)
@@ -174,7 +174,7 @@ def hog(gradients: tuple[Floats, Bytes]) -> Doubles:
 
 @feature(needs=[small])
 def small_hog(small: Bytes) -> Doubles:
-    """Strength of change as in `hog`, of the image at 64 x 64 pixels: at low cost."""
+    """Columns of `hog`, computed at low cost from the image at 64 x 64 pixels."""
     # Three passes over strided bytes take less than one weighted sum of three.
     grey = small[:, :, 1].astype(np.float32)
     grey += grey
@@ -262,11 +262,12 @@ def gabor(transform: NDArray[np.complex64]) -> Floats:
 
 @feature(needs=[half])
 def lines(half: Floats) -> Doubles:
-    """Amount of edges on straight lines, in each of 18 directions.
+    """Edge pixels on straight lines, in each of 18 directions.
 
     Edges are found by Canny's method, lines by Hough's transform. Each direction has
-    two columns: the longest line, and the deviation among parallel lines, both relative
-    to the diagonal.
+    two columns: the number of edge pixels on its strongest line, and the standard
+    deviation of that number among all its parallel lines. Both are divided by the
+    image's diagonal.
     """
     edges = skimage("feature").canny(half, low_threshold=0.05, high_threshold=0.15)
     angles = np.arange(18) * (math.pi / 18) - math.pi / 2
@@ -277,10 +278,11 @@ def lines(half: Floats) -> Doubles:
 
 @feature(needs=[quarter])
 def self_similarity(quarter: Floats) -> Doubles:
-    """Correlations among blocks: of all pairs, and of each with its most similar block.
+    """Histograms of the correlations between blocks of 16 x 16 pixels.
 
-    Each has 16 columns, the shares of 16 ranges of correlation. A block is 16 x 16
-    pixels. The time grows with the square of the number of pixels.
+    Each histogram has the shares of 16 ranges of correlation. The first counts all
+    pairs of blocks; the second counts each block with its most similar block. The time
+    grows with the square of the number of pixels.
     """
     height, width = (side // BLOCK * BLOCK for side in quarter.shape)
     blocks = quarter[:height, :width].reshape(
@@ -321,7 +323,7 @@ def in_cells(values: Floats) -> Floats:
 
 
 def strength_and_sector(grey: Floats) -> tuple[Floats, Bytes]:
-    """Return the strength of change at inner pixels, and its direction: a sector."""
+    """Return the strength of change at inner pixels, and the sector of the change."""
     down = grey[2:, 1:-1] - grey[:-2, 1:-1]
     right = grey[1:-1, 2:] - grey[1:-1, :-2]
     turns = np.arctan2(down, right) * np.float32(SECTORS / (2 * math.pi))
@@ -336,8 +338,9 @@ def strength_and_sector(grey: Floats) -> tuple[Floats, Bytes]:
 def in_soft_cells(strength: Floats, sector: Bytes) -> Doubles:
     """Return the columns of `hog`: each cell's strength of change in each direction.
 
-    A pixel is shared among the nearest cells. The strengths of a cell are divided by
-    the strength in and around the cell, and the result has their square roots.
+    A pixel is shared among the nearest cells. The strengths of each cell are divided by
+    the total strength in and around the cell. The columns are the square roots of these
+    quotients.
     """
     height, width = strength.shape
     row = np.arange(height) * FINE // height * (FINE * SECTORS)
@@ -357,8 +360,10 @@ def in_soft_cells(strength: Floats, sector: Bytes) -> Doubles:
 def soft_cells() -> tuple[Doubles, Doubles]:
     """Return the weights of `in_soft_cells` along one axis, as two matrices.
 
-    The first, (GRID, FINE), has the share of each fine cell in each cell. The second,
-    (GRID, GRID), has the weights of the cells around each cell.
+    `in_soft_cells` first sums the pixels of FINE narrow cells. Entry (i, j) of the
+    first matrix, (GRID, FINE), is the share of narrow cell j that cell i receives.
+    Entry (i, j) of the second, (GRID, GRID), is the weight of cell j in the strength in
+    and around cell i.
     """
     cell = np.arange(GRID)
     centre = (np.arange(FINE) + 0.5) * (GRID / FINE) - 0.5

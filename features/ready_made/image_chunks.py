@@ -80,9 +80,9 @@ class Pieces(NamedTuple):
 def find_pieces(data: bytes) -> Pieces:
     """Find the pieces that a decoder needs, without reading a pixel.
 
-    A file of an unknown format is returned whole. An image that is cut off is no error
-    here, but only for its decoder. Raises BadItem if there are more pieces, or longer
-    tables, than images have.
+    A file of an unknown format is returned whole. An image that is cut off raises an
+    error only in its decoder, not here. Raises BadItem if there are implausibly many
+    pieces, or implausibly long tables.
     """
     if data.startswith(b"\xff\xd8\xff"):
         return _jpeg_pieces(data)

@@ -33,9 +33,9 @@ class Picture(NamedTuple):
 def read_header(data: bytes) -> tuple[Picture, float]:
     """Read the header of an encoded image; return the image and a factor.
 
-    The factor, at least 1, says how many times as long as usual a pixel takes to
-    decode. The returned image has no pixels. Raises BadItem if the bytes are no image
-    in one of `FORMATS`, state absurd dimensions, or have more pieces than images have.
+    The factor, at least 1, is the time to decode a pixel, relative to most images. The
+    returned image has no pixels. Raises BadItem if the bytes are no image in one of
+    `FORMATS`, state absurd dimensions, or have implausibly many pieces.
     """
     start, dearer, orientation = header_of(data)
     return Picture(_opened(start, data), orientation), dearer
@@ -63,9 +63,10 @@ def _opened(kept: bytes, data: bytes) -> ImageFile:
 
 
 def bytes_of_pixel(picture: Picture, data: bytes) -> int:
-    """Return the number of bytes that each pixel takes in the decoded image.
+    """Return the number of bytes that each pixel takes while the image is decoded.
 
-    For a PNG with two bytes a channel, both count: Pillow keeps one, but decodes both.
+    In a PNG with 16 bits per channel, a channel takes two bytes: Pillow decodes both,
+    although it may keep only one.
     """
     file = picture.file
     if file.format == "PNG" and data[24:25] == b"\x10":

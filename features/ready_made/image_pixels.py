@@ -27,10 +27,11 @@ SMALL_SIDE = 64
 
 
 def decode_grey(data: bytes) -> NDArray[np.uint8]:
-    """Decode an image to upright greys (height, width), both at least MIN_SIDE.
+    """Decode an image to grey levels (height, width), upright.
 
-    A thinner image is stretched to MIN_SIDE. If it is long, it is shortened to about as
-    many pixels as it had. Transparency is ignored.
+    Both sides have at least MIN_SIDE pixels: a shorter side is stretched, and the other
+    is then shortened, if it is long, so that the number of pixels stays about the same.
+    Transparency is ignored.
     """
     picture = open_picture(data)
     # A JPEG decoder can leave the colours out; this does not change the scale.
@@ -42,7 +43,7 @@ def decode_grey(data: bytes) -> NDArray[np.uint8]:
 
 
 def decode_small(data: bytes) -> NDArray[np.uint8]:
-    """Decode an image to upright colours (SMALL_SIDE, SMALL_SIDE, 3).
+    """Decode an image to colours (SMALL_SIDE, SMALL_SIDE, 3), upright.
 
     Its proportions are lost. A JPEG is decoded at the smallest scale of 1, 1/2, 1/4 and
     1/8 that still has SMALL_SIDE pixels each way. That saves most of the inverse
@@ -77,7 +78,7 @@ def turned(picture: Image.Image, orientation: int) -> Image.Image:
 
 
 def to_grey(picture: Image.Image) -> Image.Image:
-    """Convert an image of any mode to greys of 8 bits."""
+    """Convert an image of any mode to grey levels of 8 bits."""
     if picture.mode.startswith("I"):
         return Image.fromarray(high_bytes(picture))
     return picture if picture.mode == "L" else picture.convert("L")
@@ -91,14 +92,15 @@ def to_colours(picture: Image.Image) -> Image.Image:
 
 
 def high_bytes(picture: Image.Image) -> NDArray[np.uint8]:
-    """Scale 16-bit greys to 8 bits; Pillow's own conversion clips them at 255."""
+    """Scale 16-bit grey levels to 8 bits; Pillow's own conversion clips them at 255."""
     return (np.asarray(picture).astype(np.uint32) >> 8).astype(np.uint8)
 
 
 def thickened(width: int, height: int) -> tuple[int, int]:
-    """Return a width and a height that are at least MIN_SIDE, for a thin image.
+    """Return the width and height of a thin image after resizing, at least MIN_SIDE.
 
-    If one side is raised, the other is cut to about the same number of pixels.
+    If one side is raised, the other is lowered so that the number of pixels stays about
+    the same.
     """
     longest = max(MIN_SIDE, width * height // MIN_SIDE)
     return (

@@ -1,10 +1,10 @@
 """Features of texts that a build learns: scores by weighted terms.
 
 A term is a word, a pair of words or a sequence of characters. A feature has one score
-for two classes, and one score per class for more classes. The time grows with the text,
-and hardly with the number of known terms. Terms are stored as hashes of 32 bits. With
-50,000 known terms, one in 86,000 unknown terms has the hash of a known term; that is
-too rare to change a text's score much.
+for two classes, and one score per class for more classes. The time grows with the
+length of the text, but hardly with the number of known terms. Terms are stored as
+hashes of 32 bits. With 50,000 known terms, one in 86,000 unknown terms has the hash of
+a known term; that is too rare to change a text's score much.
 """
 
 from dataclasses import dataclass
@@ -118,8 +118,9 @@ class TermScores:
     def __call__(self, terms: CountedTerms) -> Floats:
         """Return the scores (K,) float32 of a text by its known terms; all are finite.
 
-        The value of a term is its entry in `counts` times its rarity. The values of a
-        text are scaled to norm 1. A score is the sum of values times weights, plus the
+        The value of a term is the term's entry in `terms.counts`, multiplied by the
+        term's rarity. The values of all known terms of the text are scaled to norm 1. A
+        score is the sum of these values, each multiplied by the term's weight, plus the
         intercept.
         """
         learned, (hashes, counts) = self.learned, terms

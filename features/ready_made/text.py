@@ -3,9 +3,10 @@
 Characters are counted as bytes of UTF-8, in compiled code and never in a loop of
 Python. Long texts are processed in pieces, since regular expressions, splitting and
 counting hold Python's lock until they return, which takes tenths of a second for
-megabytes. A run of 65,536 characters without a space may be cut. Hashes are CRC-32 or
-multiplicative, as Python's own differ from run to run. All features are finite on every
-string, also on the empty string and on lone surrogates.
+megabytes. A run of 65,536 characters without a space may be cut in two. Hashes are
+CRC-32 or multiplicative, since Python's own hashes of strings differ from run to run.
+All features are finite on every string, also on the empty string and on lone
+surrogates.
 """
 
 import re
@@ -164,9 +165,9 @@ def casing(encoded: bytes) -> Doubles:
 
 
 def count_cases(data: Bytes) -> Doubles:
-    """Count letters and capitals in n bytes; `data` has another byte at both ends.
+    """Count letters and capitals in `data`, except in its first and its last byte.
 
-    Those bytes are not counted, but show where words begin. The counts are: letters,
+    The first and the last byte only show where words begin. The counts are: letters,
     capitals, words, words that begin with a capital, words that begin with two
     capitals, and capitals after a small letter.
     """
@@ -212,10 +213,11 @@ def compression(encoded: bytes) -> list[float]:
 def type_token(words: list[bytes]) -> Doubles:
     """Richness of the vocabulary, and lengths of the words.
 
-    The columns are: logarithm of the number of words; number of different words over
-    the number of words, and over its root (Guiraud); share of words used once; shares
-    of the most frequent word and of the five most frequent words; entropy in bits; mean
-    and deviation of words' bytes; share of words of over 6 bytes.
+    The columns are: logarithm of the number of words; number of different words,
+    divided by the number of words, and by the square root of the number of words
+    (Guiraud); share of words used once; shares of the most frequent word and of the
+    five most frequent words; entropy in bits; mean and standard deviation of the words'
+    lengths in bytes; share of words of over 6 bytes.
     """
     total, each = max(len(words), 1), Counter[bytes]()
     for start in range(0, len(words), VALUES):
@@ -276,7 +278,7 @@ def hashed_words(word_hashes: NDArray[np.uint32]) -> Doubles:
 
 @feature(needs=[word_hashes])
 def hashed_vocabulary(word_hashes: NDArray[np.uint32]) -> Doubles:
-    """Bag of words in 1,024 buckets: as quick to compute, but slower to train with."""
+    """Bag of words in 1,024 buckets, as quick to compute as `hashed_words`."""
     return in_buckets(word_hashes, 1024)
 
 
@@ -325,8 +327,8 @@ def in_buckets(hashes: NDArray[np.uint32], count: int) -> Doubles:
 def pieces(text: AnyStr) -> Iterator[AnyStr]:
     """Cut a text, or its bytes, into pieces of up to `PIECE` characters.
 
-    Cuts are after spaces and line ends. A longer run without either is cut at `PIECE`.
-    An empty text is one empty piece; joined, the pieces are the text.
+    A piece ends after a space or a line end; if `PIECE` characters have neither, it
+    ends after them. An empty text is one empty piece; joined, the pieces are the text.
     """
     space, line_end = (" ", "\n") if isinstance(text, str) else (b" ", b"\n")
     start = 0
@@ -340,7 +342,7 @@ def pieces(text: AnyStr) -> Iterator[AnyStr]:
 
 
 def gather(values: Iterable[Any], count: int, kind: type[np.generic]) -> NDArray[Any]:
-    """Collect `count` values in an array of `kind`; other threads run in between."""
+    """Collect `count` values in an array of `kind`, pausing for other threads."""
     left, array = iter(values), np.empty(count, kind)
     for start in range(0, count, VALUES):
         some = min(VALUES, count - start)

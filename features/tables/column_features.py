@@ -34,10 +34,16 @@ EXACT = 2.0**53  # readers of JSON round larger whole numbers
 
 
 class KnownWords(dict[Value, float]):
-    """The numbers of a column's known words; spaces around a word are ignored."""
+    """A mapping from a column's known words to numbers.
+
+    Spaces around a word are ignored.
+    """
 
     def __missing__(self, value: object) -> float:
-        """Look up a word without outer spaces and a final `.0`; KeyError if unknown."""
+        """Look up a word again without spaces around it and without a `.0` at its end.
+
+        Raises KeyError if the word is unknown.
+        """
         if isinstance(value, str):
             word = trim(value)
             if word.endswith(".0") and word[:-2].lstrip("-").isdecimal():
@@ -59,11 +65,11 @@ Codes = KnownWords | DateCodes | Shift
 
 @dataclass(eq=False)
 class Columns:
-    """Function that turns a record into numbers; `columns` makes a feature of it.
+    """A function from a record to numbers, which `columns` makes into a feature.
 
-    The arguments are those of `columns`. For each number of the result, `sources` has
-    the column that it is read from, and `codes` the conversion of that column's values
-    to the number, or None if values are numbers and need no conversion.
+    The fields are arguments of `columns`. Number i of the result is read from the
+    column `sources[i]`. The mapping `codes[i]` converts the column's values to number
+    i; it is None for a column of numbers that need no conversion.
     """
 
     names: tuple[str, ...]
@@ -89,10 +95,10 @@ class Columns:
         return [self.shifts.get(name)]
 
     def __call__(self, record: Mapping[str, Value]) -> NDArray[np.float32]:
-        """Return the numbers (len(sources),) float32 that a record has in the columns.
+        """Convert a record to numbers (len(sources),) float32.
 
-        A missing or unknown value is NaN. Raises BadItem if a number is infinite or
-        beyond float32, or if a column of numbers has a string.
+        A missing or unknown value becomes NaN. Raises BadItem if a number is infinite
+        or beyond float32, or if a column of numbers has a string.
         """
         try:
             values: Iterable[Value] = map(record.__getitem__, self.sources)
@@ -108,10 +114,10 @@ class Columns:
         return np.frombuffer(packed, np.float32)
 
     def read(self, records: Records, values: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Read all records at once into `values` (N, width).
+        """Convert all records at once, and write the numbers to `values` (N, width).
 
-        Returns a mask (N,): True for each record that may be invalid. Such records must
-        be read alone, by `__call__`.
+        Returns a mask (N,): True for each record that may be invalid. Call `__call__`
+        for each of these records: it raises BadItem if the record is invalid.
         """
         doubtful = np.zeros(len(records), np.bool_)
         for place, (name, codes) in enumerate(
@@ -129,7 +135,10 @@ class Columns:
 
     @staticmethod
     def _number(name: str, codes: Codes | None, record: Mapping[str, Value]) -> float:
-        """Read one column; its value may be missing, unknown, a string or too large."""
+        """Return the number that a record has in one column; NaN if missing or unknown.
+
+        Raises BadItem if a column of numbers has a string or a number beyond float32.
+        """
         value = record.get(name)
         if codes is not None and not isinstance(codes, Shift):
             return codes.get(value, NAN)
@@ -148,10 +157,7 @@ class Columns:
 def _read_column(
     column: Column | None, codes: Codes | None, rows: Rows
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | bool]:
-    """Return some rows of a column as numbers, and a mask of rows to read alone.
-
-    The mask is True for rows that may be invalid.
-    """
+    """Return rows of a column as numbers, and a mask of rows that may be invalid."""
     if column is None:
         return np.full(len(rows), np.nan), False
     if column.kind == "number" and (codes is None or isinstance(codes, Shift)):
@@ -197,7 +203,7 @@ def codes_of(words: Sequence[str]) -> KnownWords:
 
 
 def _number_of(word: str) -> float | None:
-    """Return the number that Python and JSON write as this word; None for others."""
+    """Return the number that Python and JSON write as `word`, or None."""
     for kind in (int, float):
         with suppress(ValueError, OverflowError):
             number = kind(word)
@@ -224,10 +230,10 @@ def columns(
     unknown values are NaN; so is a number in a column of strings or dates. A string in
     a column of numbers is refused when a record is read.
 
-    All mappings but `declared` are by column; keys that are not in `columns` are
-    ignored. `orders` has the order of day and month, "MDY" or "DMY", for dates in which
-    both are numbers; `shifts` come from `learn_numbers`. `declared` has the cost of
-    obtaining these columns, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
+    The keys of all mappings but `declared` are columns; other keys are ignored.
+    `orders` has the order of day and month, "MDY" or "DMY", for dates in which both are
+    numbers. `shifts` come from `learn_numbers`. `declared` has the cost of obtaining
+    these columns, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
 
     Examples
     --------
@@ -273,9 +279,9 @@ class Texts(NamedTuple):
 def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
     """Learn the words of each column of strings, or how to read it as dates.
 
-    A column is one of dates if all its strings are dates. Words are in order of falling
-    frequency, then of the alphabet. Small trees divide words better in this order than
-    in that of the alphabet alone.
+    A column is read as dates if all its strings are dates. Words are sorted by falling
+    frequency, then alphabetically: small trees separate words better in this order than
+    in alphabetical order.
     """
     if isinstance(items, Records):
         return _learn_at_once(items, columns)

@@ -11,7 +11,8 @@ that are not empty:
 6. words.
 
 Columns of Parquet files, data frames and JSON Lines have types. Their strings are read
-as dates, free text or words, and never as numbers: a request sends the same types.
+as dates, free text or words, and never as numbers, since a request sends numbers as
+numbers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,7 @@ class ColumnTerms:
     typed: bool = False  # True if strings are never numbers
 
     def may_be_plain(self, cells: Any) -> bool:
-        """Return True if a "." in the numbers of `cells` may be a decimal mark."""
+        """Return True if each "." in `cells` may be a decimal mark, by these terms."""
         if not (self.points_group or self.decimal == ","):
             return True
         points = pc.match_substring(cells, ".")
@@ -121,7 +122,7 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
 
 
 def _unclear_points(cells: Any, terms: ColumnTerms) -> str:
-    """Return a warning if every "." in the cells may separate thousands; else ""."""
+    """Return a warning if each "." in the cells may separate thousands; else ""."""
     if not terms.commas or terms.decimal is not None:
         return ""
     points = pc.filter(cells, pc.match_substring(cells, "."))
@@ -313,7 +314,7 @@ def _dates(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
 
 
 def whole_days(stamps: Any) -> Any:
-    """Convert dates (N,) to date32, unless a date has a time of day."""
+    """Convert timestamps (N,) to date32, if none of them has a time of day."""
     days = stamps.cast(pa.date32(), safe=False)
     same = pc.all(pc.equal(days.cast(stamps.type), stamps)).as_py()
     return stamps if same is False else days
@@ -380,7 +381,7 @@ def _written(cells: Any) -> Any:
 
 
 def _without_numbers(column: Column, terms: ColumnTerms) -> Column:
-    """Empty all cells whose number is in `terms.missing`, and note these numbers."""
+    """Empty the cells whose number is in `terms.missing`; set `empty_numbers`."""
     told = {n for word in terms.missing if (n := plain_number(word)) is not None}
     numbers = tuple(sorted(n for n in told if n == n))
     if column.kind != "number" or not numbers or pa.types.is_boolean(column.cells.type):
@@ -403,7 +404,7 @@ def _decoded(cells: Any) -> Any:
 def _stamps(cells: Any) -> Any:
     """Convert dates and times to UTC; dates outside Python's calendar become empty.
 
-    A time of day or a duration is added to the beginning of 1970.
+    A time of day or a duration becomes that time after the beginning of 1970.
     """
     kind = cells.type
     if pa.types.is_date(kind):

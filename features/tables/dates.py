@@ -152,7 +152,7 @@ def _assembled(parts: Mapping[str, str | None]) -> datetime:
 
 
 def _time_of(parts: Mapping[str, str | None]) -> timedelta:
-    """Return the sum of the hours, minutes and seconds into which a text was parsed."""
+    """Return the time since midnight, or the duration, that `parts` of a text state."""
     hour = int(parts["hour"] or 0)
     if half := parts["half"]:
         if not 1 <= hour <= 12:
@@ -172,10 +172,10 @@ def micros_of(text: str, order: DateOrder = "YMD") -> int:
 
 
 def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
-    """Return the microseconds since 1970 of all dates, for each order that fits all.
+    """Map each order of day, month and year to all dates, if it fits all words.
 
-    The result is empty if there are no words, or if no order of day, month and year
-    fits all words.
+    The dates are in microseconds since 1970. The result is empty if there are no words,
+    or if no order fits all words.
     """
     found: dict[DateOrder, list[int]] = {}
     for order in ORDERS if words else ():
@@ -263,10 +263,10 @@ NUMBERS_OF: Mapping[Part, Callable[[Micros], NDArray[np.generic]]] = {
 
 
 def parts_of(micros: Micros) -> tuple[Part, ...]:
-    """Choose the numbers by which dates differ: the day, and others that vary.
+    """Choose the numbers that dates are read as: the day, and all others that vary.
 
-    As float32, the day is exact to about three minutes. So the second is chosen only
-    if, without it, one date in 50 or more would equal another.
+    As float32, the day is exact to about three minutes. So "second" is chosen only if
+    at least one date in 50 would have the same day, as float32, as another date.
     """
     known = np.unique(micros[micros != NO_DATE])
     days = np.unique(days_of(known).astype(np.float32))

@@ -1,8 +1,8 @@
 """Shifts of columns toward zero, where float32 distinguishes more numbers.
 
-Models and servers read float32, whose 24 bits distinguish only every 128th of the
-seconds since 1970. Most columns vary far less than their numbers are large, so that the
-numbers less an offset fit into float32.
+Models and servers read float32. Its 24 bits distinguish seconds since 1970 only in
+steps of 128. But the range of most columns is small relative to their largest number,
+so that float32 holds the numbers once an offset is subtracted.
 """
 
 import math
@@ -88,7 +88,7 @@ NO_SHIFT = Shift(0.0)
 
 
 class Learned(NamedTuple):
-    """The form in which a column is stored, and the numbers that this form loses."""
+    """The shift of a column, and how many of its numbers float32 still confuses."""
 
     shift: Shift | None  # Offset and scale; None for a column that is stored as it is
     # Count of numbers that become the same float32 as another number of the column; 0
@@ -101,7 +101,7 @@ def learn_shift(values: NDArray[Any]) -> Learned:
     """Find a shift of a column (N,) with which float32 distinguishes its numbers.
 
     A column that varies by less than `SMALL` gets a scale, since trees ignore
-    differences below 1e-7. NaN, infinity and numbers beyond float32 do not count.
+    differences below 1e-7. NaN, infinity and numbers beyond float32 are ignored.
     """
     if values.dtype.itemsize < 3 or not len(values):
         return Learned(None)  # whole numbers of 16 bits are float32 too
@@ -141,7 +141,10 @@ def _centers(numbers: Numbers) -> list[float]:
 
 
 def learn_numbers(items: Sequence[Item], columns: Sequence[str]) -> dict[str, Learned]:
-    """Return the shifts and losses of columns, without columns that have neither."""
+    """Learn how to store each column of numbers, so that float32 distinguishes them.
+
+    A column that is stored unchanged, and loses no number, has no entry.
+    """
     learned = {column: _learn_column(items, column) for column in columns}
     return {
         column: found for column, found in learned.items() if found != Learned(None)

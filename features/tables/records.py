@@ -1,7 +1,7 @@
-"""Records of a table: columns in memory, and rows made into items.
+"""Tables in memory: columns of cells, and sequences of items made from their rows.
 
-Columns hold Arrow arrays, and NumPy reads them. This file does not import Arrow, since
-servers run without it.
+A column holds an Arrow array, and converts it to NumPy arrays. This file does not
+import Arrow, since servers run without it.
 """
 
 import hashlib
