@@ -39,7 +39,8 @@ def nested_order(
 ) -> NDArray[np.int64]:
     """Return a random order of the rows (N,).
 
-    If `labels`, the first n rows have the class proportions of y, for each n.
+    If `labels`, y holds classes, and the first n rows of the order have the same class
+    proportions as all of y, for every n.
     """
     order = rng.permutation(len(y))
     if not labels:
@@ -56,12 +57,12 @@ def split(
     labels: bool = True,
     seed: int = 0,
 ) -> tuple[Split, ...]:
-    """Divide the data into training rows and validation rows.
+    """Split the data into training and validation rows: one split, or one per fold.
 
-    `validation` is the share in (0, 1) of each class to hold out, a number of folds >=
-    2, or validation rows and their targets. If `labels`, targets are classes. Raises
-    BadInput if there would be no training or no validation rows, or if a class is only
-    in the validation rows.
+    `validation` is the share, in (0, 1), of each class to hold out; or the number of
+    folds, at least 2; or a pair of validation rows and their targets. If `labels`,
+    targets are classes. Raises BadInput if there would be no training or no validation
+    rows, or if a class is only in the validation rows.
     """
     X, y = np.asarray(X), np.asarray(y)
     if len(X) != len(y):
@@ -99,7 +100,7 @@ def _within_class(y: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _held(
     y: NDArray[Any], validation: float | int, rng: np.random.Generator, labels: bool
 ) -> list[NDArray[np.bool_]]:
-    """Return the mask (N,) of the validation rows of each split."""
+    """Return a mask (N,) for each split: True for its validation rows."""
     order = rng.permutation(len(y))
     if isinstance(validation, int) and 2 <= validation <= len(y):
         if labels:  # rows are dealt class by class, so that folds are stratified

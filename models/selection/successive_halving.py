@@ -22,13 +22,15 @@ def uniform(race: Race, *, budget: int) -> str:
 def successive_halving(race: Race, *, budget: int) -> str:
     """Return the arm that Successive Halving chooses on a fixed budget (SH, Figure 3).
 
-    `budget`, the paper's B, is a number of pulls: of examples or iterations. In each of
-    ceil(log2 n) rounds the remaining arms share an equal part of it, and the better
-    half, rounded down, goes on. The function observes at most 2n + 1 losses. It returns
-    the arm with the least limiting loss if budget > 2 ceil(log2 n) max_i i (1 +
-    g^-1((v_i - v_1) / 2)). Here v are the ascending limits of the losses, and g is the
-    envelope of their convergence (Theorem 1). Raises BadInput if the first round would
-    have less than one pull per arm, or every arm fails.
+    `budget`, the paper's B, is a number of pulls: of examples or iterations. It is
+    divided equally among ceil(log2 n) rounds. In each round, the remaining arms share
+    the round's part equally, and the better half of them, rounded down, continues. At
+    most 2n + 1 losses are observed. Raises BadInput if the first round would have less
+    than one pull per arm, or every arm fails.
+
+    Theorem 1: the chosen arm has the lowest limit of its loss if `budget` exceeds 2
+    ceil(log2 n) max_i i (1 + g^-1((v_i - v_1) / 2)), i = 2 ... n. Here v_i is the i-th
+    lowest limit, and g(t) bounds how far any loss is from its limit after t pulls.
     """
     arms = race.active
     rounds = halvings(len(arms))
@@ -42,12 +44,13 @@ def successive_halving(race: Race, *, budget: int) -> str:
 
 
 def doubling(race: Race, *, budget: int) -> str:
-    """Run `successive_halving` with budgets that double, as far as `budget` allows.
+    """Run `successive_halving` again and again, with a budget that doubles each time.
 
-    Returns the arm that the last run chose. Each run continues the trainings of the run
-    before, so all runs together take at most twice the pulls of the last run (SH,
-    section 3). Unlike in the paper, the first run has a budget of one pull per arm in
-    its first round. Raises BadInput if `budget` is smaller.
+    Returns the arm that the last run chose. All runs together take at most `budget`
+    pulls. Each run continues the trainings of the run before, so all runs together take
+    at most twice the pulls of the last run (SH, section 3). Unlike in the paper, the
+    budget of the first run is just large enough for one pull per arm in its first
+    round. Raises BadInput if `budget` is smaller than that.
     """
     arms = len(race.active)
     now = arms * halvings(arms)
@@ -67,9 +70,12 @@ def halvings(arms: int) -> int:
     return max(math.ceil(math.log2(arms)), 1)
 
 
-def need_pulls(pulls: int, budget: int, least: int) -> None:
-    """Raise BadInput if the budget leaves an arm without a pull."""
+def need_pulls(pulls: int, budget: int, needed: int) -> None:
+    """Raise BadInput if each arm would get less than one pull.
+
+    `needed` is the smallest budget that would be sufficient; the message names it.
+    """
     if pulls < 1:
         raise BadInput(
-            f"a budget of {budget} is below one pull per arm; {least} are needed"
+            f"a budget of {budget} is below one pull per arm; {needed} are needed"
         )

@@ -45,12 +45,12 @@ def _auc(model: Any, X: Any, y: Any) -> float:
 
 
 def _r2(model: Any, X: Any, y: Any) -> float:
-    """Return R^2, but at least 0: next to a very low score all others look equal."""
+    """Return R^2, but at least 0: a very low score makes all others look equal."""
     return max(r2(y, np.ravel(model.predict(X))), 0.0)
 
 
 def _mae(model: Any, X: Any, y: Any) -> float:
-    """Return D^2 of absolute errors, but at least 0, as in `_r2`."""
+    """Return D^2, which is R^2 with absolute errors, but at least 0 as in `_r2`."""
     return max(d2_absolute(y, np.ravel(model.predict(X))), 0.0)
 
 

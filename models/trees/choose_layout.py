@@ -21,13 +21,15 @@ NEVER = Never()
 def pack(
     trees: TreeArrays, order: NDArray[Any] | None = None, stops: Stops = NEVER
 ) -> PackedTrees | None:
-    """Lay trees out for kernels that read float32 rows; return None if impossible.
+    """Lay trees out for kernels that read float32 rows.
 
-    The kernels add trees in `order` (by default, as they are) and stop by `stops`. It
-    is impossible with category splits, more than `one_row.MOST_NODES` nodes in a tree,
-    or more than `one_row.MOST_SLOTS` inputs. Vector kernels are used if the processor
-    has the instructions and passes the self-test. If `stops` never ends a sum early,
-    the result may also have a layout for many rows.
+    The kernels add trees in `order` (by default, the order of `trees`) and stop by
+    `stops`. Vector kernels are used if the processor has the instructions and passes
+    the self-test. If `stops` never ends a sum early, the result may also have a layout
+    for many rows.
+
+    Returns None for category splits, more than `one_row.MOST_NODES` nodes in a tree,
+    more than `one_row.MOST_SLOTS` slots, or if kernels cannot be compiled.
     """
     if not COMPILED or (trees.nodes["category"] >= 0).any():
         return None

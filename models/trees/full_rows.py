@@ -1,4 +1,8 @@
-"""Merge a scaler or an imputer into the trees behind it, which then read full rows."""
+"""Merge a scaler or an imputer into trees, so that they read unprepared rows.
+
+A full row has all columns. A prepared row has only the model's inputs, which may be
+scaled and filled.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +16,13 @@ from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
 def nodes_of_full_rows(
     trees: TreeArrays, preparation: Preparation, single: bool
 ) -> NDArray[np.void] | None:
-    """Return nodes by which a full float32 row reaches the leaves of its prepared row.
+    """Return nodes that read full rows and reach the same leaves as before.
 
-    A new threshold is the largest value that the preparation maps to at most the old
-    threshold. If `single`, prepared values are rounded to float32 first. Returns None
-    if there are no such nodes: with norms, negative scales or category splits, or where
-    0 counts as missing.
+    The result reads float32 rows that are not prepared. Each new threshold is the
+    largest value that, once prepared, does not exceed the old threshold. If `single`,
+    prepared values are rounded to float32 first. Returns None if no such nodes exist:
+    if the preparation divides rows by their norms or has negative scales, or if the
+    trees have category splits or treat 0 as missing.
     """
     nodes, at = trees.nodes.copy(), np.flatnonzero(trees.inner)
     column, flags = nodes["column"][at], nodes["flags"][at]

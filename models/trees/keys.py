@@ -45,7 +45,7 @@ class Slots:
 
     @property
     def width(self) -> int:
-        """The least number of columns that a row must have."""
+        """Minimum number of columns of a row."""
         return int(self.columns.max(initial=-1)) + 1
 
 
@@ -79,8 +79,8 @@ def _missing_keys(
 ) -> NDArray[np.int64]:
     """Return, for each node, the key that a missing value gets.
 
-    `right` is True for nodes that send missing values right. If one key suits all nodes
-    of a column, they get the same key.
+    `right` is True for nodes that send missing values right. If a single key sends
+    missing values to the correct side in all nodes of a column, these nodes share it.
     """
     highest = np.full(column.max(initial=-1) + 1, LOWEST)
     lowest = np.full(len(highest), HIGHEST)
@@ -95,8 +95,8 @@ def find_cuts(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
     """Return each slot's distinct threshold keys, ascending, as (starts, keys, ranks).
 
-    Slot s has `keys[starts[s] : starts[s + 1]]`; the shapes are (S + 1,) and (C,). The
-    rank of a node (M,) is the position of its key in its slot, or 0 for a leaf.
+    Slot s has the keys `keys[starts[s] : starts[s + 1]]`. `ranks` (M,) has an entry for
+    each node: the position of its key among its slot's keys, or 0 for a leaf.
     """
     inner = slots.inner
     own = slots.of[inner]

@@ -1,20 +1,22 @@
 """Lay trees out for the evaluation of many rows at once.
 
-The kernel has an array for each node of a tree, the node's answers: for each row of a
-block, the number of the leaf that the row would reach from this node. The answers of
-leaf k are k, for every row and every tree, so all trees share them. The answers of
-inner nodes, or tests, come after the answers of leaves. An example of 3 leaves:
+For each node of a tree, the kernel has an array with an answer for each row of a block:
+the number of the leaf that the row would reach from this node. From leaf k, every row
+reaches leaf k, so all trees share the arrays of leaves, which have the places 0, 1, 2
+and so on. The arrays of inner nodes, which are tests, have the places after the leaves.
+An example of 3 leaves:
 
-    node         answers at    test: code, limit, answers of left and right child
-    x0 > 1.5     3             0, 0, 0, 4
+    node         place    test: code, limit, places of left and right child
+    x0 > 1.5     3        0, 0, 0, 4
     leaf 0       0
-    x1 > 0.5     4             1, 0, 1, 2
+    x1 > 0.5     4        1, 0, 1, 2
     leaf 1       1
     leaf 2       2
 
 Code 0 of a row is the number of thresholds of x0 that are below its value. 1.5 is the
-first threshold of x0, so a row goes right, to answers 4, if code 0 exceeds the limit 0.
-The kernel evaluates the tests of a tree from the last to the first: here x1, then x0.
+first threshold of x0, so a row whose code 0 exceeds the limit 0 goes right, and gets
+the answer at place 4. The kernel evaluates the tests of a tree from the last to the
+first: here x1, then x0.
 """
 
 from dataclasses import dataclass
@@ -77,9 +79,10 @@ class BatchTrees(NotCopied):
         )
 
     def follow(self, X: NDArray[np.float32], start: Floats) -> tuple[Floats, Codes]:
-        """Return the sums (N, R) over all trees for rows X, and codes of 0, (N,).
+        """Evaluate rows X, which the caller has checked; return (sums, codes).
 
-        The caller has checked X. The sums begin with `start` (R,).
+        The sums (N, R) are `start` (R,) plus the values of all trees. The codes (N,)
+        are 0, because no row stops early.
         """
         totals = np.empty((len(X), self.outputs))
         totals[:] = start
@@ -92,7 +95,8 @@ def pack_many_rows(
 ) -> BatchTrees | None:
     """Lay trees out, in `order`, for the evaluation of many rows at once.
 
-    Returns None if the trees are so large that one row at a time is faster.
+    Returns None for more than `MOST_LEAVES` leaves in a tree, or more than `MOST_CODES`
+    codes: then one row at a time is faster.
     """
     inner, tree_of, terms = slots.inner, trees.tree_of, trees.leaves.shape[1]
     tests, leaves = (

@@ -42,8 +42,8 @@ class PackedTrees(PackedTerms):
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
         """Evaluate float32 rows X (N, width), which the caller has checked.
 
-        Returns the sums (N, R) at which rows stopped, and the rows' codes (N,), which
-        `scoring/stopping_rule.py` explains.
+        Returns (sums, codes): each row's sums (N, R), complete or as they were at its
+        early exit, and its code (N,), which `scoring/stopping_rule.py` explains.
         """
         fewest = FEWEST_BESIDE_VECTORS if self.vector else FEWEST_ROWS
         if self.batch is None or len(X) < fewest:
@@ -130,10 +130,10 @@ def pack_one_row(
 def find_floors(
     lower: Floats, upper: Floats, trees: TreeArrays, order: NDArray[Any], abreast: int
 ) -> dict[str, Floats]:
-    """Return, for each group of `abreast` consecutive trees, a floor and a ceiling.
+    """Return "floors" and "ceilings", one of each per `abreast` consecutive trees.
 
-    A sum that is between them before the trees of the group are added passes no limit
-    within the group, whatever leaves the row reaches.
+    If the sum before such a group of trees is between the group's floor and ceiling,
+    the sum passes no limit within the group, whatever leaves the row reaches.
     """
     leaf = ~trees.inner
     tree = trees.tree_of[leaf]

@@ -1,13 +1,14 @@
 """Lay trees out for one row at a time with AVX-512: 64 trees in the lanes of a vector.
 
-Trees come in groups of 64. Each tree is embedded in a complete binary tree with the
-depth of the deepest tree of its group. A leaf higher up is repeated in all leaves below
-its place, and the tests below its place do not matter. Nodes have the indices of a
-heap: the root is 1, the children of h are 2 h and 2 h + 1. An example of depth 2:
+Trees come in groups of 64. Each tree is extended to a complete binary tree with the
+depth of the deepest tree of its group. A leaf above the last level is copied to all
+places below it on the last level, and the tests in between do not matter. Nodes have
+the indices of a heap: the root is 1, the children of h are 2 h and 2 h + 1. An example
+of depth 2:
 
-    heap index   node        test: slot, limit   leaves below: place, value
+    heap index   node        test: slot, limit   places on the last level: values
     1            x0 > 1.5    0, 0
-    2            leaf        0, 0 (missing)      0 and 1: 10, 10
+    2            leaf        0, 0 (any test)     0 and 1: 10
     3            x1 > 0.5    1, 0
     6            leaf                            2: 20
     7            leaf                            3: 30
@@ -123,8 +124,9 @@ def _cut_slots(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
     """Divide each slot into parts of at most 255 thresholds.
 
-    Returns the slot of each part (L,), the keys of each part (L, MOST_CUTS), the part
-    that has each node's threshold (M,), and the threshold's position in it (M,).
+    Returns the slot of each part (L,), the threshold keys of each part (L, MOST_CUTS),
+    the part in which each node's threshold is (M,), and the threshold's position within
+    that part (M,).
     """
     most = MOST_CUTS - 1
     starts, keys, places = find_cuts(slots)
@@ -146,9 +148,9 @@ def _embed(
     slot: NDArray[np.int64],
     limit: NDArray[np.int64],
 ) -> dict[str, NDArray[Any]]:
-    """Embed each tree in a complete tree of its group's depth.
+    """Extend each tree to a complete tree with the depth of its group.
 
-    Returns the arrays of tests and of leaf values, and where each group begins in them.
+    Returns the arrays of tests and of leaf values, and the start of each group in both.
     """
     tests, values = ((1 << deepest) - 1) * 2 * LANES, LANES << deepest
     first_tests, first_values = sums_before(tests), sums_before(values)

@@ -27,7 +27,7 @@ Kind = Literal["vector", "portable"]
 
 @dataclass(slots=True)
 class Trust:
-    """Whether this process uses vector kernels: it does until a self-test fails."""
+    """A switch: vector kernels are used in this process until a self-test fails."""
 
     held: bool = VECTORS
 
@@ -60,8 +60,8 @@ def agree(
     """Return True if vector and portable kernels agree to the bit on random rows.
 
     If they do not, return False, and this process stops using vector kernels. Raises
-    BadModel if the portable kernels differ from a plain walk through the trees: then
-    the packing is wrong, not the processor.
+    BadModel if the portable kernels, too, differ from a walk through the unpacked
+    nodes: then not the processor but the layout of the trees is at fault.
     """
     X = edge_rows(slots, slots.width)
     # `portable.follow` might use the layout for many rows instead.

@@ -55,7 +55,7 @@ class Trees(TreeArrays, SumOfTerms):
 
     @property
     def width(self) -> int:
-        """The least number of columns that a full row must have."""
+        """Minimum number of columns of a full row."""
         if self.prepared:
             return self.preparation.width
         return max(self.preparation.width, int(self.nodes["column"].max()) + 1)
@@ -68,7 +68,8 @@ class Trees(TreeArrays, SumOfTerms):
     def rows(self, X: Rows) -> Rows:
         """Turn full rows X (N, width) into the rows that the trees read.
 
-        Rows are prepared, rounded to float32 if `single`, and made contiguous.
+        Rows are prepared, which may scale or fill them, rounded to float32 if `single`,
+        and made contiguous.
         """
         self.preparation.check(X)
         if self.prepared:
@@ -91,7 +92,11 @@ class Trees(TreeArrays, SumOfTerms):
         return out
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return a row's raw score; None if R > 1 or no kernel can read the row."""
+        """Return a row's raw score, or None if no kernel can compute it.
+
+        It cannot if there are several raw scores, if rows must be prepared, or if the
+        row is not a contiguous float32 array with enough columns.
+        """
         packed = self.packed
         if packed is None or packed.enter is None or not is_dense(row, packed.width):
             return None
@@ -108,7 +113,7 @@ class Trees(TreeArrays, SumOfTerms):
     def margin(self) -> "Trees":
         """Return trees with a single raw score, the margin, and the divisor 1.
 
-        Of two raw scores, the margin is the second minus the first.
+        If these trees have two raw scores, the margin is the second minus the first.
         """
         values = self.leaves
         if self.leaves.shape[1] == 2:
@@ -126,9 +131,10 @@ class Trees(TreeArrays, SumOfTerms):
         )
 
     def rounds(self) -> "tuple[Trees, int]":
-        """Return trees whose divisor is 1, and the number of trees in a base model.
+        """Return trees with the divisor 1, and the number of trees in a base model.
 
-        A base model is a round of one tree for each class, or else a single tree.
+        If trees come in rounds of one tree for each class, a round is a base model;
+        otherwise each tree is.
         """
         trees = self
         if self.divisor != 1.0:
@@ -223,9 +229,9 @@ class Trees(TreeArrays, SumOfTerms):
         return kept.with_packed()
 
     def _signs(self) -> Floats:
-        """Return the sign (L, 1) of each leaf in the difference of two raw scores.
+        """Return each leaf's sign (L, 1) in the margin of two raw scores.
 
-        A leaf has the sign -1 if its tree adds to the first raw score, else 1.
+        The sign is -1 if the leaf's tree adds to the first raw score, else 1.
         """
         first = self.targets[self.tree_of] == 0
         signs = np.ones((len(self.leaves), 1))
@@ -338,7 +344,8 @@ def join(
 ) -> Trees:
     """Join trees to an ensemble, in the given order.
 
-    The values of tree t are added to the raw scores from number `targets[t]` on.
+    The first value of a leaf of tree t is added to raw score `targets[t]`, the next
+    value to the next raw score, and so on.
     """
     if not trees:
         raise BadModel("an ensemble without trees")

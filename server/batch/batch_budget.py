@@ -1,4 +1,4 @@
-"""One budget for many items: choose a plan for each, and count the amount spent."""
+"""One budget for many items: choose a plan for each item, and track the spending."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ LASTING = 2.0
 
 
 class Assignment(NamedTuple):
-    """An item with the plan chosen for it. The plan is a row of the index."""
+    """An item with the plan chosen for it."""
 
     item: Item
     row: int  # Row of the index whose plan the item gets
@@ -59,12 +59,12 @@ Numbered = tuple[int, Item | PolydomError]
 
 
 class PlanTiming:
-    """Measured times of a batch's plans, compared with the predicted times.
+    """Running estimates of how a batch's measured times differ from predicted times.
 
-    `ratio` is measured time divided by predicted time. Predictions are high quantiles,
-    so the ratio is mostly below 1; without it half of the budget would be unspent.
-    `overhead_s` is the time beside an item's plan, in seconds: to read the item and to
-    write its answer.
+    `ratio` is the measured time of plans divided by their predicted time. It is mostly
+    below 1, because predictions are high quantiles; without this correction, half of
+    the budget would remain unspent. `overhead_s` is the time per item in addition to
+    its plan, in seconds: to read the item and to write its answer.
     """
 
     def __init__(self) -> None:
@@ -77,8 +77,8 @@ class PlanTiming:
     ) -> None:
         """Update both estimates after a chunk of `count` items.
 
-        `predicted_s` and `actual_s` are the seconds of all plans together, `all_s`
-        those of all work.
+        `predicted_s` and `actual_s` are the predicted and the measured seconds of all
+        plans of the chunk. `all_s` is the time from start to end of the chunk.
         """
         ratio = min(max(actual_s / predicted_s, 0.05), 5.0) if predicted_s else 1.0
         overhead_s = max(all_s - actual_s, 0.0) / count
@@ -91,10 +91,11 @@ class PlanTiming:
 class StreamBudget:
     """Divides the budget of a whole stream of items among its chunks.
 
-    A chunk gets the share that its items would have if one knapsack were solved for the
-    whole stream. The items to come are assumed to be like a sample of the items seen.
-    Without a `count` of all items, `LASTING` times as many as seen are assumed to come.
-    The budget that a chunk leaves unspent can be spent by the next chunk.
+    A chunk gets as much as its items would get if one knapsack were solved for the
+    whole stream. The items to come are assumed to be like a random sample of the items
+    seen. `count` is the number of all items. If it is None, `LASTING` more items are
+    expected for each item seen. Budget that a chunk leaves unspent goes to later
+    chunks.
     """
 
     def __init__(self, count: int | None = None) -> None:
@@ -103,14 +104,14 @@ class StreamBudget:
         self._random = np.random.default_rng(0)
         self.seen = 0
 
-    def to_come(self, now: int = 0) -> float:
-        """Return how many items are expected after the items seen and `now` more."""
+    def to_come(self, next_items: int = 0) -> float:
+        """Return the expected number of items after those seen and the `next_items`."""
         if self._count is None:
-            return LASTING * (self.seen + now)
-        return max(self._count - self.seen - now, 0)
+            return LASTING * (self.seen + next_items)
+        return max(self._count - self.seen - next_items, 0)
 
     def choose(self, hulls: Sequence[Hull], left: float) -> Solution:
-        """Choose a plan on each of `hulls`, which belong to the next items.
+        """Choose a plan for each of the next items, on its hull.
 
         `left` is the budget for the next items and all items to come.
         """
@@ -134,14 +135,25 @@ class StreamBudget:
 
 
 class BatchBudget:
-    """The budget of a batch: chooses plans chunk by chunk, and counts spent amounts.
+    """The budget of a batch: chooses plans chunk by chunk, and tracks the spending.
 
-    Only one thread may use a budget at a time. `amount` is the whole budget: seconds
-    from `started_s` on, or an amount in the index's unit. `started_s` is a time on the
-    planner's clock, by default now. `count` is the number of items, None if unknown.
-    `workers` is the number of plans that run at the same time. With `exact`, models are
-    evaluated completely, so that every answer has scores. If `reserved` is set, plans
-    chosen later leave this amount of the budget unspent.
+    Only one thread may use a budget at a time. If `reserved` is set, plans chosen later
+    leave this amount of the budget unspent.
+
+    Parameters
+    ----------
+    planner
+        Makes the plans of one index.
+    amount
+        Total budget: seconds from `started_s` on, or an amount in the index's unit.
+    count
+        Number of items; None if unknown.
+    started_s
+        Start of the budget, on the planner's clock; by default now.
+    workers
+        Number of plans that run at the same time.
+    exact
+        True to evaluate models completely, so that every answer has scores.
     """
 
     def __init__(
@@ -170,12 +182,12 @@ class BatchBudget:
 
     @property
     def due_s(self) -> float:
-        """The time when the budget ends; infinite if the budget is not a time."""
+        """Time when a time budget ends, on the planner's clock; infinite for money."""
         return self.started_s + self.amount if self._counts_time else math.inf
 
     @property
     def spent(self) -> float:
-        """The amount of the budget already spent: elapsed seconds, or plans' costs."""
+        """The spent part of the budget: elapsed seconds, or the plans' total cost."""
         if self._counts_time:
             return self.planner.now() - self.started_s
         return self._spent
@@ -192,7 +204,7 @@ class BatchBudget:
         self._most_costs = most
 
     def left_for_plans(self, count: float) -> float:
-        """Return the largest sum of predicted costs that `count` plans may have now."""
+        """Return the total predicted cost that the budget allows for `count` plans."""
         left = self.amount - self.reserved - self.spent
         if not self._counts_time:
             return left - self._under_way
@@ -248,9 +260,9 @@ class BatchBudget:
     def answers(
         self, items: Iterable[Numbered], caller: Caller | None = None
     ) -> Iterator[Result]:
-        """Choose plans for numbered items together, and yield their answers in order.
+        """Choose plans for numbered items together, and yield their results in order.
 
-        If an item is an error, or its plan fails, its result is a `Failed`.
+        An item that is an error, or whose plan fails, gets a `Failed`.
         """
         given = list(items)
         chunk = self.plan([item for _, item in given if isinstance(item, Item)])
@@ -258,7 +270,7 @@ class BatchBudget:
         yield from chunk.results(given, outcomes)
 
     def record(self, result: Outcome | PolydomError) -> None:
-        """Count one item: add an answer's cost and quality, or count an error."""
+        """Add one item to the totals: an answer's cost and quality, or an error."""
         if isinstance(result, PolydomError):
             self.errors += 1
             return
@@ -269,13 +281,13 @@ class BatchBudget:
         self._accuracy += result.accuracy or 0.0
 
     def charge_failed(self, assignment: Assignment) -> None:
-        """Add the largest possible cost of a failed plan to the spent amount."""
+        """Charge the largest possible cost of a plan that failed."""
         self._spent += self._most_cost(assignment.row, assignment.item)
 
     def record_better(self, before: Outcome, after: Outcome) -> None:
-        """Count a second, better answer to an item in place of the first.
+        """Replace an item's first answer by a second, better answer in the totals.
 
-        The cost of both answers is charged.
+        The costs of both answers are charged.
         """
         self.planner.audit.answered(after)
         self._spent += after.charged
@@ -285,10 +297,10 @@ class BatchBudget:
     def end_chunk(
         self, chunk: "Chunk", times: Sequence[tuple[float, float]], all_s: float
     ) -> None:
-        """Update the timing after a chunk.
+        """End a chunk: update the estimates of `PlanTiming` with its measured times.
 
-        `times` has the predicted and the measured seconds of each plan, and `all_s` the
-        seconds of the whole chunk.
+        `times` has the predicted and the measured seconds of each plan, and `all_s` is
+        the time from start to end of the chunk.
         """
         self._under_way -= chunk.cost
         if times and self._counts_time:
@@ -316,7 +328,7 @@ class BatchBudget:
 
 @dataclass
 class Chunk:
-    """Items whose plans were chosen together, until the results of all are recorded."""
+    """A part of a batch: items whose plans were chosen together."""
 
     budget: BatchBudget
     assignments: list[Assignment]  # Plan of each item
@@ -328,7 +340,7 @@ class Chunk:
     def results(
         self, items: Iterable[Numbered], outcomes: Iterator[Outcome | PolydomError]
     ) -> Iterator[Result]:
-        """Record and yield the results of all items in order.
+        """Record and yield the result of each item, in order.
 
         `outcomes` has one outcome or error for each assignment. An item that is an
         error has no assignment.

@@ -1,8 +1,9 @@
-"""A rule that chooses each item's plan, for a batch of any size with one total cost.
+"""A rule that chooses the plan of each item, so that a batch costs a given total.
 
-The rule is a price: the Lagrange multiplier of the total, found from a sample of sizes.
-Given the price, the plan of an item depends on that item alone. So an item gets the
-same plan on a retry, on another machine, or in another division of the items.
+The rule is a price: the smallest gain of quality per unit of cost that is worth paying.
+It is the Lagrange multiplier of the total cost, and found from a sample of the items'
+sizes. Given the price, the plan of an item depends on that item alone. So an item gets
+the same plan on a retry, on another machine, or if the batch is divided differently.
 """
 
 import hashlib
@@ -38,10 +39,11 @@ from .knapsack import (
 
 
 class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The rule that chooses the plan of each item of a batch, as plain data.
+    """The rule that chooses the plan of each item of a batch; can be stored as JSON.
 
-    Costs are means from the index's file, in its unit. If the unit is seconds, they are
-    *reference seconds*: seconds on the machine that measured the index's costs.
+    Costs are mean costs from the index's file, in its unit. If the unit is seconds,
+    they are *reference seconds*: seconds on the machine that measured the index's
+    costs.
 
     Attributes
     ----------
@@ -49,8 +51,8 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Smallest gain of quality per unit of cost for which an item gets a costlier
         plan; None if the total only pays for the cheapest plans.
     share
-        Share, in [0, 1], of the items that get a costlier plan if the gain is exactly
-        the price: the items with a `uniform_hash` below the share.
+        If the gain is exactly the price: share of items, in [0, 1], that get the
+        costlier plan. These are the items with a `uniform_hash` below `share`.
     unit
         Unit of the index's costs: "s" or a currency.
     index_version
@@ -60,7 +62,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expected_quality, expected_accuracy
         Expected means over the sample; the accuracy is None if answers are numbers.
     expected_cost
-        Mean cost of one item.
+        Expected mean cost of an item.
 
     Examples
     --------
@@ -90,7 +92,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         columns: Collection[str] | None = None,
         exact: bool = False,
     ) -> "BatchPlan":
-        """Return the rule by which `count` items together cost a given total.
+        """Return the rule under which `count` items are expected to cost a given total.
 
         Parameters
         ----------
@@ -98,7 +100,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             An index with models, or its file.
         sizes
             Sizes of a sample of the items. With 3,000 sizes, the items cost the given
-            total within a percent.
+            total to within about 1 %.
         count
             Number of items; by default the number of `sizes`.
         total_cost_s, total_cost
@@ -136,10 +138,10 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return finder.find(shapes, count / len(sizes), total)
 
     def check(self, version: str, exact: bool = False) -> None:
-        """Raise BadInput if the plan cannot be used with an index of this `version`.
+        """Raise BadInput if the plan cannot be used with the index of this `version`.
 
-        The plan must have been made for that index and, if `exact`, for models that are
-        evaluated completely.
+        The plan must have been made for that index. If `exact`, it must have been made
+        for models that are evaluated completely.
         """
         if self.index_version != version:
             raise BadInput(
@@ -165,12 +167,12 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def threshold_of(plan: BatchPlan) -> Threshold:
-    """Return a batch plan as a `Threshold`; its slope is infinite without a price."""
+    """Return a batch plan's rule as a `Threshold`; no price means to take no step."""
     return Threshold(math.inf if plan.price is None else plan.price, plan.share)
 
 
 class PlanFinder:
-    """Finds the price at which a batch costs a total, for one index.
+    """Finds the price at which a batch costs a given total, for one index.
 
     The index must have the costs from its file, not those of another machine. If
     `exact`, models are evaluated completely.
@@ -190,10 +192,10 @@ class PlanFinder:
     def find(
         self, shapes: Sequence[Shape], counts: Floats | float, total: float
     ) -> BatchPlan:
-        """Return the rule by which all items together cost `total`.
+        """Return the rule under which all items together are expected to cost `total`.
 
-        `shapes` (S,), S > 0, are those of a sample of the items. Each sampled item
-        represents `counts` (S,) items of the batch, above 0; a single number counts
+        `shapes` are the shapes of a sample of S > 0 items. `counts` is the number of
+        items, above 0, that each sampled item stands for: an array (S,), or one number
         for all.
         """
         hulls = [self._hull(shape) for shape in shapes]
@@ -225,7 +227,7 @@ class PlanFinder:
         )
 
     def mean_cost(self, plan: BatchPlan, shapes: Sequence[Shape]) -> float:
-        """Return the mean predicted cost of items with these `shapes` under `plan`."""
+        """Return the mean predicted cost under `plan` of items with these `shapes`."""
         steps = Steps([self._hull(shape) for shape in shapes])
         taken = threshold_of(plan).taken(steps.slopes)
         whole = steps.base_costs.sum() + taken @ steps.costs
@@ -267,10 +269,10 @@ class Assigner:
         return Assignment(item, row, self._exact, cost)
 
     def _find_offers(self, shape: Shape) -> tuple[tuple[int, float], tuple[int, float]]:
-        """Return two plans (row, cost) for items of a shape.
+        """Return two plans, each as (row, cost), for items of a shape.
 
-        They differ by the steps that are worth exactly the price: the first plan takes
-        none of these steps, the second takes all.
+        The first plan takes only the steps that gain more quality per cost than the
+        price; the second also takes the steps that gain exactly the price.
         """
         hull = self._hulls.of(shape)
         slopes = hull.slopes
@@ -327,11 +329,11 @@ def answer_by_plan(
 def amount_in(
     unit: str, in_s: tuple[str, float | None], in_unit: tuple[str, float | None]
 ) -> float:
-    """Return the amount that is in the index's unit, from two arguments of a caller.
+    """Return the one of two arguments that is in the index's `unit`; refuse the other.
 
-    `in_s` is (name, value) of the argument in seconds, `in_unit` of the argument in
-    another unit. Raises BadInput if the argument in the index's unit is missing or out
-    of its range, or if the other argument is given.
+    Each argument is (name, value): `in_s` in seconds, `in_unit` in any other unit.
+    Raises BadInput if the needed value is missing or out of its range, or if the other
+    value is not None.
     """
     (name, amount), (_, other) = (in_s, in_unit) if unit == "s" else (in_unit, in_s)
     if amount is None or other is not None:

@@ -5,12 +5,13 @@ the sum of expected qualities is as large as possible. A greedy algorithm on con
 hulls solves this (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack
 Problems*, 2004, section 11.2): begin with the cheapest plan of every item, then take
 steps to the next plan on each hull, in descending order of quality gained per cost. The
-result misses the optimum by less than the gain of one step. The ICSP paper leaves this
-question open.
+result misses the optimum by less than the gain of one step. The ICSP paper does not
+solve this problem.
 
-Because steps are ordered by slope, the solution is a threshold: all steps above one
-slope are taken. That slope is the Lagrange multiplier of the budget. Given the slope,
-the plan of each item depends on that item alone, on any machine and in any order.
+The quality gained per cost is the slope of a step. Since steps are taken in the order
+of their slopes, a threshold describes the solution: all steps above one slope are
+taken. That slope is the Lagrange multiplier of the budget. Given the slope, the plan of
+each item depends on that item alone, on any machine and in any order.
 """
 
 from collections.abc import Sequence
@@ -99,14 +100,14 @@ def make_hull(rows: Ints, costs: Floats, qualities: Floats) -> Hull:
 
 
 class PlanCosts(NamedTuple):
-    """The costs of an index's C candidates, as coefficients of polynomials (C, T)."""
+    """The costs of an index's C candidates: T coefficients (C, T) of polynomials."""
 
     mean: Floats  # Average costs, which include the savings of early exits
     most: Floats  # Costs of plans that take no early exit
 
 
 def plan_costs(index: Index, exact: bool = False) -> PlanCosts:
-    """Return the mean and the largest costs of the plans of an index with models.
+    """Return the mean costs and the largest costs of the plans of an index with models.
 
     If `exact`, every model is evaluated completely, so that all answers have scores.
     """
@@ -192,7 +193,7 @@ class Threshold(NamedTuple):
     share: float  # Share in [0, 1] of the steps with exactly this slope that are taken
 
     def taken(self, slopes: Floats) -> Floats:
-        """Return the share, in [0, 1], of the items that take each step, shape (T,).
+        """Return the share, in [0, 1], of items that take each of T steps: shape (T,).
 
         The share is 1 for steps above the threshold's slope and 0 for steps below.
         """
@@ -286,15 +287,15 @@ def share_of(
     """Return the part of the budget `left` that the items with these `hulls` get.
 
     The rest is for `to_come` more items; each hull of `sample` stands for an equal
-    number of them. The result solves the relaxed knapsack of all items, in which a step
-    to a costlier plan can be taken in part. Of all steps with exactly the threshold's
-    slope, the same part is taken.
+    number of them. The budget is divided by solving the relaxed knapsack of all items,
+    in which a step to a costlier plan can be taken in part. All steps whose slope
+    equals the threshold are taken to the same part.
 
     Examples
     --------
     One item has two plans, which cost 1 and 3, and three more like it are to come. Of
     a budget of 8, the four cheapest plans take 4. The four steps have equal slopes, so
-    half of each step's cost of 2 is taken.
+    half of each step's cost of 2 is taken: 1 + 2 / 2 for each item.
 
     >>> hull = make_hull(np.arange(2), np.array([1.0, 3.0]), np.array([0.5, 0.9]))
     >>> share_of([hull], [hull], to_come=3, left=8.0)

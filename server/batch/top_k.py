@@ -1,10 +1,11 @@
 """Find the items that are most likely of one class, with one budget for all items.
 
-First every item gets a plan that the knapsack chooses. A part of the budget is reserved
-for second answers: the cost of the best plan for each place of the list. Then items get
-their best plans, in descending order of their scores, while the budget lasts. This is a
-cascade (Viola, Jones 2001) with a threshold that follows from the budget. The ICSP
-paper leaves the question open.
+First every item gets a plan that the knapsack chooses. Meanwhile, a part of the budget
+is reserved for second answers: enough to answer as many items as the list has places,
+each with its best plan. Then items are answered again with their best plans, in
+descending order of their scores, while the budget lasts. This is a cascade (Viola,
+Jones 2001) with a threshold that follows from the budget. The ICSP paper does not solve
+this problem.
 """
 
 import heapq
@@ -34,7 +35,7 @@ class TopK:
 
     A candidate is an answered item. Only a limited number of candidates is in memory.
     The constructor changes `budget`: a part is reserved for second, better answers, and
-    all answers have scores.
+    models are evaluated completely, so that all answers have scores.
     """
 
     def __init__(self, budget: BatchBudget, label: str, top: int) -> None:

@@ -42,7 +42,7 @@ class MoneyBudget(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def whole(self) -> float:
-        """The whole amount of the budget."""
+        """The total budget."""
         return self.amount
 
     @property
@@ -69,10 +69,10 @@ def read_amount(
     budget: float | None,
     names: tuple[str, str] = ("budget_ms", "budget"),
 ) -> float | None:
-    """Return the budget in the index's `unit`, "s" or a currency.
+    """Return the budget in the index's `unit`, "s" or a currency; None if not given.
 
-    Return None if both budgets are None. Raise BadInput for a negative or infinite
-    amount, or a budget in the wrong unit; the message calls the budgets by `names`.
+    Raises BadInput for a negative or infinite amount, or a budget in the wrong unit.
+    The error message calls the two budgets by `names`.
     """
     in_ms, in_unit = names
     if unit == "s" and budget is not None:

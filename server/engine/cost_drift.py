@@ -1,4 +1,4 @@
-"""Follow, while serving, the factor by which plans take longer than predicted."""
+"""Track, while serving, the factor by which plans take longer than predicted."""
 
 import math
 from threading import Lock
@@ -24,20 +24,21 @@ CONFIRMED = 0.125
 
 
 class CostDrift:
-    """A factor for predicted times, so that only a share 1 - q of plans exceeds them.
+    """A factor for predicted times, so that only a share 1 - q of plans takes longer.
 
     The logarithm of the factor rises by `step * q` for every plan that took longer than
-    predicted and falls by `step * (1 - q)` for every other plan. This is the stochastic
-    approximation of a quantile (Robbins and Monro, 1951) with a step that does not
-    shrink, so that the factor follows changes (Gibbs and Candes, Adaptive Conformal
-    Inference Under Distribution Shift, 2021). The factor also falls without plans: from
-    `HOLD_S` seconds after the last plan that took too long, to 1 after `FORGET_S`.
+    predicted (with the factor), and falls by `step * (1 - q)` for every other plan.
+    This is the stochastic approximation of a quantile (Robbins and Monro, 1951) with a
+    step that does not shrink, so that the factor follows changes (Gibbs and Candes,
+    Adaptive Conformal Inference Under Distribution Shift, 2021). The factor also falls
+    without plans: from `HOLD_S` to `FORGET_S` seconds after the last plan that took too
+    long, it falls to 1.
 
-    Whatever the times are, the share of N plans in T seconds that exceed their
-    predictions is at most `1 - q + (log(largest) * (1 + T / HOLD_S) + step) /
-    (step * N)`, if `bound_hits` is 0. All features share one factor, because a slow
-    machine slows all of them. Threads may share the object. `quantile` is q; BadInput
-    is raised if q is not in (0, 1).
+    Of N plans in T seconds, whatever their times are, the share that takes too long is
+    at most `1 - q + (log(largest) * (1 + T / HOLD_S) + step) / (step * N)`, unless the
+    factor was cut off at `largest` (`bound_hits` > 0). All features share one factor,
+    because a slow machine slows all of them. Threads may share the object. `quantile`
+    is q; BadInput is raised if q is not in (0, 1).
     """
 
     def __init__(

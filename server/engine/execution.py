@@ -49,9 +49,9 @@ def begin(
     """Choose the plan of a request, and return an execution that has not begun.
 
     The more requests are `waiting` now, the cheaper the chosen plan. During the
-    execution, `others` returns the number of requests that wait at that time; if it is
-    above 0, optional improvements are skipped. If an earlier `choice` is still right,
-    it is used.
+    execution, `others()` returns the number of requests that wait at that time; if it
+    is above 0, optional improvements are skipped. `choice` is an earlier choice for the
+    same request; it is used if the planner would choose the same again.
     """
     now_s = planner.now()
     if choice is None or waiting or not planner.holds(choice, request, now_s):
@@ -69,7 +69,11 @@ def begin(
 
 
 def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
-    """Return True if the best answer is acceptable, but time may be too short."""
+    """Return True if an any-time execution could improve the answer of this choice.
+
+    It cannot if the choice is the best for the item or late, if the budget is not a
+    time, or if even the best plan has less than the requested quality.
+    """
     reason = choice.reason
     if reason is None or reason == "missing" or choice.late:
         return False
@@ -105,8 +109,8 @@ class Execution(ABC):
 
     Other threads may call `conclude` at any time: models of computed features do not
     read the columns that the running thread writes. Setting `stopped` ends the run
-    after the current feature. `longest` is the largest cost that the run may have, with
-    drift. `started_s` is the time of the choice of the plan, on the planner's clock.
+    after the current feature. `longest` is the largest cost that the execution may
+    reach. `started_s` is the time when the plan was chosen, on the planner's clock.
     """
 
     __slots__ = (
@@ -165,7 +169,8 @@ class Execution(ABC):
             self._compute()
         except (Abandoned, BadFeature, BadItem) as error:
             failed = not isinstance(error, Abandoned)
-            charged_s, busy_s = self._begun(failed=failed), planner.busy() - began_s
+            charged_s = self._cost_so_far(failed=failed)
+            busy_s = planner.busy() - began_s
             # the failed feature may have taken almost no time
             if (charged_s and not failed) or busy_s > charged_s:
                 planner.learn(charged_s, busy_s)
@@ -180,7 +185,7 @@ class Execution(ABC):
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
         """Return (row of the model that answers, reason, cost).
 
-        The reason says why the answer is not the best; None if it is.
+        The reason says why the answer is not the best possible; None if it is.
         """
 
     @abstractmethod
@@ -188,10 +193,10 @@ class Execution(ABC):
         """Compute features while a better answer still fits into the budget."""
 
     @abstractmethod
-    def _begun(self, *, failed: bool) -> float:
+    def _cost_so_far(self, *, failed: bool) -> float:
         """Return the predicted cost, with drift, of the features computed so far.
 
-        If `failed`, add the cost of the next feature, which failed.
+        If `failed`, the cost of the feature that failed is included.
         """
 
     def _refuse_abandoned(self) -> None:
@@ -232,10 +237,10 @@ class Execution(ABC):
     def _complete_exited(
         self, plan: Plan, done: int, extraction: Extraction
     ) -> bool | None:
-        """Compute the rest of a plan that exited; return True if the answer changes.
+        """Compute the rest of a plan after an early exit.
 
-        Return None if this stops early because other requests wait, the caller is gone,
-        or time runs out.
+        Return True if the answer changes, or None if the computation stops before the
+        end: because other requests wait, the caller is gone, or time runs out.
         """
         planner, request = self._planner, self._request
         size = request.item.size
@@ -261,10 +266,10 @@ class Execution(ABC):
     def conclude(self) -> Outcome:
         """Return the answer of the best model whose features are all computed.
 
-        After an early exit, the model is evaluated completely, and the outcome has the
-        expected quality of the whole plan. If an audit selected this answer and the
-        model stops before its last base model, the complete model answers; the outcome
-        says if the two answers differ.
+        After an early exit from the features, this model is evaluated completely, and
+        the outcome has the expected quality of the whole plan. If an audit selected
+        this answer and the model stops before its last base model, the answer of the
+        complete model is returned, and the outcome says whether the two differ.
         """
         # read once, because the computing thread may replace it
         progress = self._progress
@@ -332,7 +337,7 @@ class Execution(ABC):
 
 
 def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
-    """Return the message of an error: a number is missing in `column` of the row.
+    """Return an error message: the item has no number in `column` of the feature row.
 
     If `column` is None, the message says that a number is too large.
     """
@@ -394,7 +399,7 @@ class PlanExecution(Execution):
         else:
             self._progress = Progress(len(plan.features), audit=changes)
 
-    def _begun(self, *, failed: bool) -> float:
+    def _cost_so_far(self, *, failed: bool) -> float:
         plan = self.choice.plan
         done = min(self._progress.done + failed, len(plan.features))
         begun = cost_at(plan.begun[done], self._request.item.size)
@@ -405,8 +410,8 @@ class AnytimeExecution(Execution):
     """An execution that chooses the next feature after every feature, by the time left.
 
     At any time it follows one plan, and may exit early at the checkpoints of this plan.
-    If other requests wait, it ends as soon as its answer is as good as that of the plan
-    that was chosen first.
+    If other requests wait, it ends as soon as its answer is as good as the answer of
+    the plan in `choice`.
     """
 
     __slots__ = (
@@ -468,7 +473,7 @@ class AnytimeExecution(Execution):
         self._progress = self._progress._replace(drawn=self._audit_draws(plan))
 
     def _exits_now(self, extraction: Extraction) -> bool:
-        """Exit early if the plan that is followed exits here; return True if so."""
+        """Exit early if the current plan's checkpoint allows it; return True if so."""
         plan, done = self._planner.plans[self._aimed], self._progress.done
         first = sum(1 << feature for feature in plan.features[:done])
         if first != self._computed or not self._takes_exit(plan, done):
@@ -493,7 +498,7 @@ class AnytimeExecution(Execution):
         )
 
     def _aim(self, left: float) -> None:
-        """Set `_next` to the best next feature for the time `left`, or to -1."""
+        """Set `_next` to the best next feature for the time `left`; -1 means none."""
         withheld = self._request.item.withheld
         self._next = self._aimed = self._anytime.target(
             self._costs, self._computed, left, withheld
@@ -527,6 +532,6 @@ class AnytimeExecution(Execution):
             return "pressure"
         return "waited" if choice.reason == "waited" else "budget"
 
-    def _begun(self, *, failed: bool) -> float:
+    def _cost_so_far(self, *, failed: bool) -> float:
         begun_s = self._progress.high_s if self._computed else 0.0
         return (self._high_s() if failed else begun_s) * self.choice.drift

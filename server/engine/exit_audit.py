@@ -1,4 +1,4 @@
-"""Check by audits if early exits change more answers than the index promises."""
+"""Check by audits whether early exits change more answers than the index promises."""
 
 import random
 from collections.abc import Callable
@@ -25,12 +25,13 @@ class ExitAudit:
     items. So a `share` of all answers is drawn at random for an audit. A drawn answer
     without an early exit needs no further work.
 
-    For each number in `TIMES`, the drawn answers test if the rate of changed answers is
-    that number times alpha, and not alpha. Each test is a Shiryaev-Roberts sum of
-    likelihood ratios, which notices a change at any time; a large sum raises the alarm.
-    If no answer changes with a chance above alpha, the expected sum after n answers is
-    at most n, and the mean number of drawn answers until a false alarm is at least
-    `quiet` (Shin, Ramdas and Rinaldo, E-detectors, 2022).
+    For each number c in `TIMES`, a test compares two hypotheses about the rate at which
+    drawn answers change: c * alpha against alpha. A test is a Shiryaev-Roberts sum of
+    likelihood ratios, which detects a change of the rate at any time. The alarm is
+    raised if the mean of these sums exceeds `quiet`. If each answer changes with a
+    probability of at most alpha, the expected sum after n answers is at most n, and the
+    mean number of drawn answers until a false alarm is at least `quiet` (Shin, Ramdas
+    and Rinaldo, E-detectors, 2022).
 
     Threads may share the object. `alpha` is in [0, 1), or None if nothing is promised;
     then there is no alarm. `share` is in [0, 1]. BadInput is raised for other values.
@@ -63,7 +64,7 @@ class ExitAudit:
         self.alarm = False
 
     def due(self) -> bool:
-        """Return True, with the probability `share`, to audit the present answer."""
+        """Draw whether to audit the present answer; the probability is `share`."""
         return self.share > 0 and self._draw() < self.share
 
     def answered(self, outcome: Outcome) -> None:

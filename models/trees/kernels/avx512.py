@@ -62,10 +62,11 @@ def reserve(builder: Any, count: Any) -> Any:
 def write_keys(
     builder: Any, row: Any, columns: Any, lacking: Any, zeros: Any, out: Any
 ) -> None:
-    """Write 16 keys (see `trees/keys.py`) of a row's inputs to the address `out`.
+    """Write the keys (see `trees/keys.py`) of a row's inputs in 16 slots to `out`.
 
-    All arguments are addresses; only `row` may be unaligned. `one_row.read_keys` is the
-    same without vectors.
+    All arguments are addresses; only `row` may be unaligned. `columns`, `lacking` and
+    `zeros` are those of the 16 slots, as in `Slots`. `one_row.read_keys` does the same
+    without vectors.
     """
     some, base = ir.VectorType(_BIT, STEP), _I8.as_pointer()
     name = "llvm.x86.avx512.mask.gather.dpi.512"
@@ -146,8 +147,8 @@ def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> N
     """Write 64 bytes to `out`: the index of the leaf that a row reaches in each tree.
 
     `codes` is the address of the row's codes, a byte for each of 64 slots. `tests` is
-    the address of the trees' tests: level by level, 64 slots and then 64 limits for
-    each test.
+    the address of the tests of 64 complete trees, by heap index. Each index has 128
+    bytes: the slot of the test in each tree, then the limit of the test in each tree.
     """
     codes = load(builder, codes, _BYTES, LANES)
     end = builder.append_basic_block("end")

@@ -1,11 +1,12 @@
 """Compiled evaluation of trees for blocks of rows, one test for all rows at a time.
 
 First the kernel turns each input of a row into one or more codes. A code is a byte: the
-number of thresholds of the input that are below its value. Then the kernel evaluates
-all tests of a tree, from the last to the root, and each test for all rows of the block;
-`trees/many_rows.py` has an example. So no branch depends on a row's path, and all data
-that a test reads is in the first-level cache. Last, the kernel adds one leaf value for
-each row and tree. Arguments are not checked.
+number of thresholds of the input that are below its value. Then the kernel goes through
+each tree from the last test to the root, and evaluates each test for all rows of the
+block, even for rows that would not reach the test; `trees/many_rows.py` has an example.
+So no branch depends on a row's path, and all data that a test reads is in the
+first-level cache. Last, the kernel adds one leaf value for each row and tree. Arguments
+are not checked.
 """
 
 from typing import Any, NamedTuple
@@ -189,9 +190,9 @@ def add_batch(
     vector: bool,
     out: Floats,
 ) -> None:
-    """Add to the raw scores `out` (N, R) the values of the leaves that rows X reach.
+    """Add to the raw scores `out` (N, R) the values of each row's leaf in each tree.
 
-    Each leaf has `terms` values. If `vector`, the kernel uses AVX-512.
+    `X` has N rows. Each leaf has `terms` values. If `vector`, the kernel uses AVX-512.
     """
     for first in range(0, X.shape[0], BLOCK):
         count = min(BLOCK, X.shape[0] - first)

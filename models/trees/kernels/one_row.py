@@ -85,7 +85,7 @@ def key_of(bits: int, lacking: int, zero: int) -> int:
     """Return the key of an input, given its float32 bits (`keys.py` explains keys).
 
     A missing value gets the key `lacking`. A value near 0 gets the key `zero`, unless
-    that is NO_ZERO.
+    `zero` is NO_ZERO.
     """
     magnitude = bits & int32(HIGHEST)
     key = bits ^ ((bits >> int32(31)) & int32(HIGHEST))
@@ -112,9 +112,10 @@ def read_keys(
 
 @njit(inline="always")
 def step(node: int, keys: NDArray[np.int32]) -> int:
-    """Return the child of `node` to which a row goes, as a distance from the root.
+    """Return the position, relative to the root, of the child to which a row goes.
 
-    `node` is a number of 64 bits; `keys` (S,) are the row's keys.
+    `node` is the packed node, of 64 bits, that tests the row; `keys` (S,) are the row's
+    keys.
     """
     slot = (node >> uint64(16)) & uint64(0xFFFF)
     right = keys[slot] > int32(node >> uint64(32))
@@ -151,7 +152,7 @@ def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) ->
 
 @njit(float64(ROW, uint64), **ONE_ROW)
 def margin(row: NDArray[np.float32], table_address: int) -> float:
-    """Return the only raw score of one row: the bias plus one leaf value per tree."""
+    """Return the raw score of one row, for trees with a single raw score."""
     table = table_at(table_address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, table_address, keys)
@@ -170,8 +171,9 @@ def early(row: NDArray[np.float32], table_address: int, out: Floats) -> int:
     """Add a row's leaf values to the sum `out[0]` until the sum passes a limit.
 
     Returns 4 * (number of trees added) + the answer: 0, 1, or `UNDECIDED` if no limit
-    was passed. If the sum is between the floor and the ceiling of six trees, it cannot
-    pass a limit within these trees, and is not compared with their limits.
+    was passed. Each group of six trees has a floor and a ceiling. If the sum before the
+    group is between the two, it cannot pass a limit within the group, and the limits of
+    the six trees are not checked.
     """
     table = table_at(table_address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
@@ -205,7 +207,8 @@ def early(row: NDArray[np.float32], table_address: int, out: Floats) -> int:
 def decide(row: NDArray[np.float32], table_address: int) -> int:
     """Return the class of one row: 0, 1 or, near a tie, `UNDECIDED`.
 
-    If the sum passes no limit, the complete sum is compared with the threshold.
+    The row's leaf values are added until the sum passes an early-exit limit, which
+    decides. If the sum never passes one, the final sum is compared with the threshold.
     """
     return int(follow_limits(early, TABLE, row, table_address)[0] & 3)
 
@@ -255,7 +258,7 @@ def margins(X: Any, table_address: int, totals: Any, codes: Any) -> None:
 
 @njit(MANY, **OPTIONS)
 def raw_scores(X: Any, table_address: int, totals: Any, codes: Any) -> None:
-    """Add to `totals` (N, R) the values of the leaves that each row of X reaches."""
+    """Add to `totals` (N, R) the values of each row's leaf in each tree."""
     table = table_at(table_address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     trees = walks_of(table)

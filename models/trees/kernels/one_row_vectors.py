@@ -1,11 +1,14 @@
 """Compiled evaluation of one row with 512-bit vectors, 64 trees at a time.
 
 Each of 64 trees has a lane: one byte in every vector. The kernel turns the inputs of a
-row into bytes, too. The code of an input is the number of its slot's thresholds that
-are below it, counted in two steps of 16. So one vector register has the codes of 64
-slots. On each level, a tree's next test depends on the results of its earlier tests.
-The kernel looks up the code of the test's slot in the register (`vpermb`), and compares
-the code with the test's limit.
+row into bytes, too: the code of an input is the number of its slot's thresholds that
+are below the input. So one vector register has the codes of 64 slots. On each level, a
+tree's next test depends on the results of its earlier tests. The kernel looks up the
+code of the test's slot in the register (`vpermb`), and compares the code with the
+test's limit.
+
+Codes are counted in two steps: an input is compared with every 16th threshold, and then
+with the 16 thresholds up to the next of these.
 
 If `avx512.VECTORS` is False, nothing in this module may be called. Each kernel gives
 the same bits as the kernel of `one_row.py` that its docstring names.
@@ -137,7 +140,10 @@ def fill_places(table_address: int, first: int, end: int, codes: int, out: int) 
 
 @njit(inline="always")
 def leaf_of(groups: Groups, g: int, k: int, place: int) -> int:
-    """Return the number, among all leaves, of leaf `place` of tree `k` in group `g`."""
+    """Return the position of a leaf among the leaves of all trees.
+
+    `place` is its position among the leaves of tree `k` in group `g`.
+    """
     first = groups.first_values[g] + (uint64(k) << uint64(groups.depths[g]))
     leaf: int = first + uint64(place)
     return leaf
@@ -147,14 +153,17 @@ def leaf_of(groups: Groups, g: int, k: int, place: int) -> int:
 def add_leaf(
     groups: Groups, leaf: int, target: int, terms: int, totals: Floats
 ) -> None:
-    """Add the values of leaf number `leaf` to `totals[target : target + terms]`."""
+    """Add the values of the leaf at position `leaf` to `totals[target : target + V]`.
+
+    V, the number of values of a leaf, is `terms`.
+    """
     for v in range(terms):
         totals[target + v] += groups.values[leaf * uint64(terms) + uint64(v)]
 
 
 @kernel(float64(uint64, uint64))
 def add_values(row: int, table_address: int) -> float:
-    """Return the raw score of the row at address `row`, with the bits of `margin`.
+    """Return the raw score of the row at address `row`, bit by bit that of `margin`.
 
     The leaves of up to `SPAN` groups are found before their values are added.
     """
@@ -177,16 +186,17 @@ def add_values(row: int, table_address: int) -> float:
 
 @kernel(float64(ROW, uint64), ONE_ROW)
 def simd_margin(row: NDArray[np.float32], table_address: int) -> float:
-    """Return the only raw score of one row, with the bits of `one_row.margin`."""
+    """Return the raw score of one row, bit by bit that of `one_row.margin`."""
     return float(add_values(row.ctypes.data, table_address))
 
 
 @kernel(int64(uint64, uint64, float64[::1]))
 def simd_early(row: int, table_address: int, out: Any) -> int:
-    """Add leaf values of the row at address `row` to `out[0]` until it passes a limit.
+    """Add a row's leaf values to the sum `out[0]` until the sum passes a limit.
 
-    Returns 4 * (number of trees added) + answer, as `one_row.early` does. Groups of 64
-    trees are evaluated one, one, two, four ... at a time: most rows stop in the first.
+    `row` is the row's address. Returns the code that `one_row.early` returns. Groups of
+    64 trees are evaluated one, one, two, four ... at a time, because most rows stop in
+    the first group.
     """
     table = table_at(table_address, TABLE)
     groups = groups_of(table)
@@ -270,7 +280,7 @@ def simd_margins(X: Any, table_address: int, totals: Any, codes: Any) -> None:
 
 @kernel(MANY)
 def simd_scores(X: Any, table_address: int, totals: Any, codes: Any) -> None:
-    """Add to `totals` (N, R) the values of the leaves that each row of X reaches."""
+    """Add to `totals` (N, R) the values of each row's leaf in each tree."""
     table = table_at(table_address, TABLE)
     groups = groups_of(table)
     bytes_, found = reserve(1), reserve(SPAN)

@@ -29,7 +29,7 @@ STARTS, TARGETS, BITS = INTS, frozen(int32), frozen(uint32)
 def in_set(
     value: float, category: int, starts: NDArray[np.int64], bits: NDArray[np.uint32]
 ) -> int:
-    """Return 1 if the category set `category` contains the truncated value, else 0."""
+    """Return 1 if the set `category` contains the value, rounded toward 0; else 0."""
     if not (value > -1.0 and value < 2147483648.0):
         return 0
     code = int(value)
@@ -114,9 +114,10 @@ def add_trees(
     bits: NDArray[np.uint32],
     out: Floats,
 ) -> None:
-    """Add to the raw scores `out` (N, R) the values of the leaves that rows X reach.
+    """Add to the raw scores `out` (N, R) the values of each row's leaf in each tree.
 
-    The first value of tree t is added to column `targets[t]`.
+    The first value of a leaf of tree t is added to column `targets[t]`, the next value
+    to the next column, and so on.
     """
     for i in range(X.shape[0]):
         for t in range(targets.shape[0]):
