@@ -85,10 +85,10 @@ def race_learners(
     """Train several learners on growing samples, and return the best learner.
 
     `values` (N, width) and `targets` (N,) are for all items; `division` has the
-    training rows and the validation rows. The log of the race is the cache entry
-    `name`; trainings that it already has are not repeated. If `limit_s` is given, each
-    training runs in a process of its own, and a learner leaves the race if it crashes
-    or takes longer. Learners that accept weights get `class_weights` (K,).
+    training rows and the validation rows. The race's log is stored in the cache under
+    `name`; trainings in the log are not repeated. If `limit_s` is given, each training
+    runs in its own process, and a learner leaves the race if this process crashes or
+    takes longer. Learners that accept weights get `class_weights` (K,).
     """
     task: Task = "classes" if metric.classes else "regression"
     settings = installed(task) if settings is None else settings
@@ -140,14 +140,14 @@ def _read_log(
 
 
 def _score_of(metric: Metric) -> str | Score:
-    """Return the score of validation rows that decides a race, or the score's name."""
+    """Return a race's validation score: the metric's name or, for costs, a `Score`."""
     if metric.name != "cost":
         return metric.name
     return Score(partial(_saved, metric), 1.0)
 
 
 def _saved(metric: Metric, model: Any, X: Any, y: Any) -> float:
-    """Return 1 - mean cost / largest cost, for a model's answers to rows `X`."""
+    """Return 1 - mean cost / maximum cost of a model's answers for rows `X`."""
     return metric.evaluate(Answers(model.predict(X)), y, np.ones(len(y))).quality
 
 

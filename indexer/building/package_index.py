@@ -146,7 +146,7 @@ def _pace(
     kept: KeptModels,
     masks: Sequence[int],
 ) -> dict[str, Any]:
-    """Time the samples on this machine; servers compare their own times with these."""
+    """Time the samples and models on this machine, so that servers can compare."""
     pair = data.project.costs.pair
     served = replace(costs.measurer, extractor=data.final.features.extractor)
     key = digest(trainer.task.key, masks, kept.again)
@@ -188,9 +188,11 @@ def _samples(dataset: Dataset) -> list[Any]:
 
 
 def count_gaps(table: FeatureTable) -> BuiltGaps:
-    """Return the share of items whose cell is empty, for each column with empty cells.
+    """Return how often records lacked columns and features.
 
-    The result also has, for each feature, the share of items that lack all its columns.
+    The result has, for each column that was ever empty, the share of records without
+    it. It has, for each feature, the share of records that lacked all columns of the
+    feature.
     """
     extractor, shares = table.features.extractor, BuiltGaps({}, {})
     for stored in table.features.stored:

@@ -72,9 +72,10 @@ def prepare_data(
 ) -> Prepared:
     """Read a project's items, divide them, and compute their features.
 
-    Settings that depend on the items are filled in. Items of `given` replace the
-    project's. If `strategy` is given, learners race by this strategy, even if the
-    project names a learner. BadProject for wrong settings is raised before slow work.
+    Also fills in the settings that depend on the items. If `given` is not None, its
+    items replace the project's. If `strategy` is given, a race by this strategy chooses
+    the learner, even if the project names one. Wrong settings raise BadProject before
+    any slow work begins.
     """
     strategy = strategy or strategy_of(project)
     if strategy is None:
@@ -147,7 +148,7 @@ def _compute_features(
 
 
 def _without_rare(table: FeatureTable, parts: int, terms: Terms) -> FeatureTable:
-    """Treat classes that became rare when unusable items were left out."""
+    """Treat classes that became rare because unusable items were left out."""
     dataset, rows = without_rare(table.dataset, parts, terms)
     values = table.values
     if len(rows) < len(values):  # a large table is not copied for nothing

@@ -68,19 +68,22 @@ class Data(Part, frozen=True):
         yields (item, label) or (item, label, group). An item is an image as bytes, a
         text as str, or a record as a mapping.
     labels
-        A CSV or Parquet file with the labels of a folder's images or texts. Its first
-        column that is not the label, the group or the time names the item's file.
+        A CSV or Parquet file with the labels of a folder's images or texts. Each item's
+        file is named in the first column that has the name of a file in its first row;
+        the columns of label, group, time and weight are passed over.
     test
         A second source of items, to measure accuracy on: anything that `images`,
         `table`, `texts` or `items` may name, or another file of labels if `labels` is
         given. All other items are trained on, except items set aside for exits.
     split
-        "random" tests on whole groups, drawn with about equal shares of classes. "time"
-        tests on the newest items, and sets the newest of these aside for exits.
+        "random" draws the test items at random, in whole groups and with about equal
+        shares of classes. "time" tests on the newest items, of which the very newest
+        are set aside for exits.
     weight
-        Column (or key) with the weight of each item, above 0. Learners are fitted, and
-        accuracy is measured, with the weights. Exits do not use them: `exits.alpha` is
-        a share of the number of items. Not with `learner = "auto"`.
+        Column (or key) with the weight of each item, above 0. Learners are fitted with
+        these weights, and accuracy is measured with them. Exits do not use weights:
+        `exits.alpha` is a share of the number of items. Weights cannot be used with
+        `learner = "auto"`.
     label
         Column (or key) of the label.
     text
@@ -101,22 +104,22 @@ class Data(Part, frozen=True):
         finds the wrong one.
     missing
         Words for an empty cell of a table, such as `["unknown", "-1"]`. In columns of
-        numbers and dates, usual words such as `NA` stand for one, too.
+        numbers and dates, common words such as `NA` always mean an empty cell.
     decimal
-        Decimal mark, "." or ",", if numbers such as `1,234` may mean two things.
+        Decimal mark, "." or ",", if numbers such as `1,234` are ambiguous.
     date_order
-        Order of month and day, "MDY" or "DMY", if both suit all dates of a column, as
-        in `01/02/2024`.
+        Order of month and day, "MDY" or "DMY", if all dates of a column are ambiguous,
+        such as `01/02/2024`.
     on_bad_item
         "skip" leaves unusable items out, and reports their number and the reasons;
         "stop" stops the build.
     on_rare_class
-        Treatment of classes with too few independent items for training and testing:
-        "stop" names the classes and stops the build, "skip" leaves their items out,
-        "merge" makes them one class named "other", and "train" only trains on them.
+        What to do with rare classes, which have too few independent items: "stop" names
+        them and stops the build, "skip" leaves their items out, "merge" makes them one
+        class named "other", and "train" trains on their items but never tests on them.
     rare_below
-        Classes with fewer independent items are rare. By default a class is rare if it
-        has too few to be divided.
+        Minimum number of independent items of a class that is not rare. The default is
+        the number needed to divide the class for training and testing.
     """
 
     images: str | None = None
@@ -148,7 +151,7 @@ class Data(Part, frozen=True):
 
     @property
     def sources(self) -> list[str]:
-        """Names of the source of all items, and of `test` if it is set."""
+        """Names of the source of all items, and of `test` if it is given."""
         named = self.images, self.table, self.texts, self.items
         (first,) = [name for name in named if name is not None]
         return [self.labels or first, *([self.test] if self.test else [])]
@@ -162,17 +165,17 @@ class Columns(Part, frozen=True):
     name
         Name of the feature.
     columns
-        Names of the table's columns that are bought together.
+        Names of the columns in the group.
     cost
-        Cost of the columns by unit, such as `{ usd = 25.92 }` or `{ s = 0.004 }`. The
-        default is the measured seconds. Other units than seconds need a weight in
-        `[costs]`.
+        Cost of obtaining all columns of the group, by unit, such as `{ usd = 25.92 }`
+        or `{ s = 0.004 }`. By default the group costs the measured seconds of reading
+        it. A unit other than seconds needs a weight in `[costs]`.
     kind
-        Kind of the columns, if `polydom check` shows a wrong guess: "number", "word",
-        "date" or "text". Columns of texts have features of texts, and the group itself
-        is then not a feature.
+        Kind of the columns, if the guess that `polydom check` shows is wrong: "number",
+        "word", "date" or "text". For "text", features are computed from the columns'
+        texts, and the group itself is no feature.
     missing
-        Words for an empty cell of these columns, besides the words of `[data]`.
+        Words for an empty cell of these columns, in addition to those of `[data]`.
     date_order
         Order of month and day in dates of these columns: "MDY" or "DMY".
     """
@@ -191,16 +194,15 @@ class Features(Part, frozen=True):
     Attributes
     ----------
     use
-        Names of ready-made and learned features. By default all features of `files`
-        are used; name some of them here to use only those. A feature of texts on a
-        table's column of free text is named `COLUMN: FEATURE`, such as `note:
-        learned_words`.
+        Names of ready-made and learned features. If no feature of `files` is named, all
+        of them are used. A feature of texts on a table's column of free text is named
+        `COLUMN: FEATURE`, such as `note: learned_words`.
     files
         Python files with the user's own features, beside the project file.
     columns
         Groups of a table's columns.
     others
-        True if each column outside all groups is a feature of its own.
+        If true, each column outside all groups is a feature of its own.
     """
 
     use: list[str] = []
@@ -215,24 +217,24 @@ class Quality(Part, frozen=True):
     Attributes
     ----------
     measure
-        Metric. For classes: "accuracy" (the default); "balanced_accuracy", the mean
-        over classes of the share of right answers; "macro_f1", the mean F1 of the
-        classes; "auc", the area under the ROC curve (for more than two classes, the
-        mean of each class against the rest); "log_loss", with quality exp(-loss), the
-        geometric mean of the probabilities of the right classes; or "cost", by the
-        costs of wrong answers. For numbers: "r2" (the default), 1 minus the ratio of
-        the squared error to the squared error of the mean label; or "mae", 1 minus the
-        ratio of the absolute error to the absolute error of the median label.
+        Metric. For classes: "accuracy" (the default); "balanced_accuracy", the mean of
+        the classes' shares of right answers; "macro_f1", the mean F1 of the classes;
+        "auc", the area under the ROC curve (with more than two classes, the mean area
+        of each class against the rest); "log_loss", whose quality exp(-loss) is the
+        geometric mean of the probabilities given to the right classes; or "cost", by
+        the costs of wrong answers. For numbers: "r2" (the default), 1 minus the ratio
+        of the model's squared error to the error of always answering the mean label; or
+        "mae", the same with absolute errors and the median label.
     costs
-        For "cost": costs of answers, by the right class and by the answer, such as `{
-        spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer without a cost costs
-        1, a right answer 0.
+        For "cost": costs of answers, by the right class and then by the answer, such as
+        `{ spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer without an entry
+        costs 1, a right answer 0.
     class_weights
-        Weights of the items of each class for fitting a learner, not for testing:
-        "equal", "balanced" (equal totals for all classes), or a table of weights by
-        class. The default is "balanced" for "balanced_accuracy"; for "cost" each class
-        has the mean cost of a wrong answer (exact for two classes: Elkan, 2001). It is
-        "equal" otherwise, and for learners that accept no weights.
+        Weights of the classes for fitting a learner, not for testing: "equal",
+        "balanced" (equal total weight for each class), or a table of weights by class.
+        The default is "balanced" for "balanced_accuracy". For "cost", the default
+        weight of a class is the mean cost of answering it wrong (exact for two classes:
+        Elkan, 2001). Otherwise, and for learners that accept no weights, it is "equal".
     coverage
         For numbers: share of fresh items whose label lies in the answer's interval.
     """
@@ -243,7 +245,7 @@ class Quality(Part, frozen=True):
     coverage: Share = 0.9
 
     def measure_of(self, task: Task) -> str:
-        """Return the name of the metric, or the default for classes or for numbers."""
+        """Return the name of the metric; by default it depends on the task."""
         if self.measure is None:
             return "accuracy" if task == "classes" else "r2"
         if (self.measure in OF_NUMBERS) != (task == "regression"):
@@ -263,52 +265,54 @@ class Search(Part, frozen=True):
     Attributes
     ----------
     method
-        "progressive" finds good sets after a few trainings, keeps the promise of
-        `alpha` as far as `budget_s` allows, and reports the alpha that it reached.
-        "poly-dom" keeps the promise, however long that takes (ICSP, Problem 1).
-        "greedy" trains few sets and promises nothing (ICSP, section 4): it adds one
-        feature after the other, once for every trade-off of cost against quality.
-        "greedy-acc" always adds the most accurate next feature, "greedy-cost" the
-        cheapest.
+        "progressive" finds good sets after a few trainings; it continues until `alpha`
+        is reached or `budget_s` is spent, and reports the alpha that it reached.
+        "poly-dom" reaches `alpha`, however long that takes (ICSP, Problem 1). The
+        greedy methods train few sets and guarantee nothing (ICSP, section 4): they add
+        one feature after the other. "greedy" does this for all trade-offs between cost
+        and quality, "greedy-acc" adds the feature with the best accuracy, and
+        "greedy-cost" the cheapest feature.
     alpha
         Factor, at least 1: the chosen model's accuracy times alpha is at least the
         accuracy of any set within the budget.
     tolerance
-        Largest loss of a model's quality when features are added (relaxed Axiom 2.1).
-        The default is 0 for accuracy; for other metrics it is measured, and covers 95
-        of 100 losses among the trained sets.
+        Maximum loss of quality that adding features may cause (relaxed Axiom 2.1). The
+        default is 0 for accuracy. For other metrics it is measured, so that it covers
+        95 % of the losses among the trained sets.
     sizes
-        Smallest and largest item size of the index; by default the data's own. Two
+        Smallest and largest item size of the index; by default those of the data. Two
         equal sizes make an index for items of one size (ICSP, Problem 2).
     budgets
         Smallest and largest budget of the index, in the units of costs, if you know
-        them. Only sets that are the best for one of these budgets are kept (for a
-        single budget, ICSP's Problem 3). Requests may have other budgets, but get
-        perhaps a worse set, and plans have fewer sets to fall back on. For a slower
-        server, lower the smallest budget accordingly. Only for sizes of one number. The
-        sets are chosen before the costs of exits are known.
+        them. Only sets that are the best for some budget in between are kept (for two
+        equal budgets, ICSP's Problem 3). Other budgets can still be requested, but a
+        better set may have been dropped, and plans have fewer sets to fall back on. If
+        the server is slower than this machine, lower the smallest budget accordingly.
+        Sets are chosen before the costs of exits are known. Only for sizes of one
+        number.
     held_out
-        Share of the items, by whole groups, that accuracy is measured on. The default
+        Share of the items, in whole groups, on which accuracy is measured. The default
         is a quarter, unless `folds` is given.
     folds
         Number of folds of cross-validation, instead of `held_out`. The default is five
-        folds if the items are divided at random, are too few to promise early exits
-        (below 4,780 independent items), and include at least five of each class; unless
-        `[exits]` asks for exits or `refit` is false.
+        folds if the items are divided at random and are too few to promise early exits
+        (below 4,780 independent items), but there are at least five of each class.
+        There is no such default if `[exits]` asks for exits or `refit` is false.
     covering
-        True to use the covering rule too, which is sound only for diminishing returns
-        (ICSP, 3.4).
+        If true, the search also uses the covering rule, which is sound only for
+        diminishing returns (ICSP, 3.4).
     refit
-        True to train the kept models again on all items, except items set aside for
-        exits. The index states the accuracy that was measured before. With folds,
-        models are always trained again, as far as a progressive search leaves time.
+        If true, the kept models are trained again on all items, except items set aside
+        for exits. The index states the accuracy that was measured before. With `folds`,
+        models are always trained again. After a progressive search, no model is trained
+        again once this has taken half of `budget_s`, unless features are learned.
     budget_s
-        Seconds of training that the search may spend. The default for "progressive" is
-        the time of three trainings on all features, at least 30 s and at most two
-        minutes; other methods have no limit.
+        Maximum seconds of training in a search. The default for "progressive" is the
+        time of three trainings on all features, but at least 30 s and at most two
+        minutes. Other methods have no limit by default.
     trainings
-        Number of sets that "poly-dom" may train. With `trainings` or `budget_s`, the
-        search begins with a large alpha and reports the alpha that it reached.
+        Maximum number of sets that "poly-dom" trains. With `trainings` or `budget_s`,
+        the search begins with a large alpha and reports the alpha that it reached.
 
     Greedy methods use only the keys `method`, `sizes`, `held_out`, `folds`, `refit`.
     """
@@ -333,9 +337,9 @@ class Search(Part, frozen=True):
         return self.folds or parts_of(self.held_out or HELD_OUT)
 
     def limit_s(self, whole_s: float) -> float:
-        """Return the seconds that a search may spend on training.
+        """Return the maximum seconds that a progressive search spends on training.
 
-        `whole_s` are the seconds of one training on all features.
+        `whole_s` is the time of one training on all features, in seconds.
         """
         if self.budget_s is not None:
             return self.budget_s
@@ -364,22 +368,23 @@ class Costs(Part, frozen=True):
     Attributes
     ----------
     quantile
-        Share of the measured times that are below the cost curve.
+        Share of the measured times that the cost curve has to cover.
     items
         Number of items to time.
     repeats
-        Number of timings of each item.
+        Minimum number of measurements of each item.
     weights
-        Budget units for each unit of cost. The default counts measured seconds alone;
-        `{ usd = 1.0 }` counts declared dollars of columns, and no time.
+        Number of budget units that one unit of each cost is worth. By default only
+        measured seconds count; `{ usd = 1.0 }` counts the dollars that columns declare,
+        and no time.
     size
         Size of an item, on which costs depend: "pixels" or ["width", "height"] of an
-        image, "characters" or ["words", "sentences"] of a text. The default is one
-        number.
+        image, "characters" or ["words", "sentences"] of a text. The default is the size
+        of one number.
     measured
-        "here" to measure times in the build's process; "later" to measure them by
-        `polydom measure`, on a machine like the server: the build stops where it needs
-        times that are missing.
+        "here" measures times in the build's process. "later" leaves this to `polydom
+        measure` on a machine like the server; the build stops when it needs times that
+        are missing.
     """
 
     quantile: Share = 0.99
@@ -397,7 +402,10 @@ class Costs(Part, frozen=True):
         return isinstance(self.size, list)
 
     def check_size(self, kind: Kind | None = None) -> None:
-        """Raise BadProject if items of this kind, or of any kind, have no such size."""
+        """Raise BadProject if items of this kind cannot have this `size`.
+
+        If `kind` is None, items of some kind must have it.
+        """
         kinds = SIZE_NAMES if kind is None else [kind]
         known = [names for one in kinds for names in SIZE_NAMES[one]]
         own = [self.size] if isinstance(self.size, str) else self.size
@@ -437,12 +445,18 @@ class ExitGoal(NamedTuple):
 
     @property
     def half(self) -> "ExitGoal":
-        """Goal for one of two kinds of exits: half of alpha, and of 1 - confidence."""
+        """Half of this goal, for one of two kinds of exits: alpha and doubt are halved.
+
+        Doubt is 1 - confidence.
+        """
         sure = self.confidence
         return ExitGoal(self.alpha / 2, None if sure is None else (1 + sure) / 2)
 
     def lacking(self, groups: Groups) -> str:
-        """Return why groups (N,) are too few for the confidence; "" if they suffice."""
+        """Return why items are too few for the confidence, or "" if there are enough.
+
+        `groups` (N,) are the numbers of the items' groups.
+        """
         if self.confidence is None:
             return ""
         there = lacking_rows(len(groups), self.alpha, self.confidence, groups)
@@ -465,15 +479,16 @@ class ExitTerms(Part, frozen=True):
     ----------
     alpha
         Share of answers that may differ from the whole plan's answers; 0.005 by
-        default. Exits are fitted on the held-out items. With `search.folds` there are
-        exits only if `alpha` is given; then they are fitted on all items, each answered
+        default. Exits are fitted on the held-out items. With `search.folds`, there are
+        exits only if `alpha` is given. They are then fitted on all items, each answered
         by a model that was trained on the other folds.
     confidence
-        Confidence that the share holds on fresh items; 0.95 by default. Exits are
-        calibrated on half of the held-out items, drawn by whole groups, which no other
-        part of the build sees. If these items are too few, there are no exits, and the
-        build reports how many items it needs. With 0, or with folds, nothing is
-        promised.
+        Confidence that at most the share `alpha` changes on fresh items; 0.95 by
+        default. Exits are calibrated on half of the held-out items, drawn in whole
+        groups, which no other part of the build sees. If these items are too few, there
+        are no exits, and the build reports how many items it needs. If `confidence` is
+        0, or with `search.folds`, alpha holds only for the items that exits are fitted
+        on.
     """
 
     alpha: Annotated[float, Meta(ge=0, lt=1)] | UnsetType | None = UNSET
@@ -487,8 +502,8 @@ class Project(Part, frozen=True):
     ----------
     task
         Kind of the answers: "classes" for one of a few classes, or "regression" for
-        numbers. The default depends on the labels: numbers with so many values that
-        each would be a class of its own are predicted as numbers.
+        numbers. By default the labels decide: it is "regression" if they are numbers
+        with more than 20 distinct values, and a value is a fraction or rare.
     seed
         Seed of all random draws: the same seed, data and times give the same file.
     workers
@@ -587,7 +602,7 @@ class Project(Part, frozen=True):
 
     @property
     def wanted(self) -> Task | None:
-        """Task that the project names or implies; None if the labels decide."""
+        """Task that the project's keys name or imply; None if the labels decide."""
         quality, data = self.quality, self.data
         if self.task is not None:
             return self.task
@@ -622,8 +637,8 @@ class Project(Part, frozen=True):
     def exit_goal(self) -> ExitGoal | None:
         """The goal of early exits; None if plans get no exits.
 
-        An early answer has the same class but other scores. So by default there are no
-        exits for metrics of scores.
+        Exits keep the class of an answer but not its scores. So by default there are no
+        exits if the metric depends on scores.
         """
         alpha, confidence = self.exits.alpha, self.exits.confidence
         folds = self.search.folds is not None
@@ -639,7 +654,7 @@ class Project(Part, frozen=True):
     def of_numbers(self) -> Self:
         """Return this project for regression, without early exits.
 
-        Raises BadProject for keys that make sense only for classes.
+        Raises BadProject for keys that are only for classes.
         """
         alpha = self.exits.alpha
         if alpha is not UNSET and alpha is not None:
@@ -674,7 +689,7 @@ class Project(Part, frozen=True):
 
     @property
     def divides_as_fits(self) -> bool:
-        """True if the build chooses between held-out items and cross-validation."""
+        """True if the build may use cross-validation when the items are few."""
         search, exits = self.search, self.exits
         named = search.held_out is not None or search.folds is not None
         exiting = exits.confidence is not UNSET or isinstance(exits.alpha, float)
@@ -682,7 +697,7 @@ class Project(Part, frozen=True):
         return self.data.divided and search.refit and not (named or exiting)
 
     def in_folds(self) -> Self:
-        """Return this project with cross-validation in the default number of folds."""
+        """Return this project with cross-validation in five folds."""
         search = msgspec.structs.replace(self.search, folds=FOLDS)
         return msgspec.structs.replace(self, search=search)
 

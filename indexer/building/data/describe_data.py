@@ -198,7 +198,7 @@ def _is_date(word: str) -> bool:
 
 
 def _tells_labels(column: Column, dataset: Dataset) -> bool:
-    """Return True if a decision tree predicts nearly all labels by this column."""
+    """Return True if a decision tree on this column predicts nearly all labels."""
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     if len(column) < max(LEAST, ROWS_OF_CLASS * len(dataset.labels)):

@@ -1,11 +1,11 @@
-"""Exits at the checkpoints of a plan, if its first features are enough.
+"""Exits at the checkpoints of a plan: early answers from its first features.
 
-After each feature of a plan, the index has a model that needs only the features
-computed so far: the checkpoint's model. The margin is the model's score of its best
-class minus the score of the second. If the margin exceeds a threshold, the plan answers
-at this checkpoint and computes no further feature. This is QWYC with feature sets in
-place of base models: margins take the place of running sums, and costs of features take
-the place of costs of base models.
+After each feature of a plan, there is a checkpoint with a model that needs only the
+features computed so far. The margin is this model's score of its best class minus its
+score of the second-best. If the margin exceeds a threshold, the plan answers at this
+checkpoint and computes no more features. This is QWYC with feature sets instead of base
+models: margins replace running sums, and costs of features replace costs of base
+models.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Answers of the models at a plan's K + 1 checkpoints for N items."""
+    """Answers for N items by the models at a plan's checkpoints 0 to K."""
 
     margins: Floats  # (N, K + 1) score of the best class minus the second-best score
     choices: Rows  # (N, K + 1) positions of the best classes
@@ -46,7 +46,6 @@ class Answers:
             raise BadInput("a margin is not a finite number")
 
     def __len__(self) -> int:
-        """Return the number of items, N."""
         return len(self.margins)
 
 
@@ -59,14 +58,14 @@ class CheckpointExits:
     promise: Promise | None = None
 
     def evaluate(self, answers: Answers) -> tuple[Rows, Rows]:
-        """Return each item's class (N,), and the checkpoint (N,) that answers it."""
+        """Return each item's class (N,), and the checkpoint (N,) that answers."""
         stops = answers.margins > self.thresholds
         stops[:, -1] = True
         at = stops.argmax(axis=1)
         return answers.choices[np.arange(len(at)), at], at
 
     def changed(self, answers: Answers) -> int:
-        """Count the items whose class differs from the last checkpoint's class."""
+        """Count the items whose class would be another one if no item exited early."""
         choices, _ = self.evaluate(answers)
         return int(np.count_nonzero(choices != answers.choices[:, -1]))
 
@@ -76,9 +75,10 @@ class CheckpointExits:
 
 
 def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]:
-    """Return a model's margins (N,) and classes (N,) for rows of feature values.
+    """Return a model's margins (N,) and chosen classes (N,) for rows of feature values.
 
-    The margin is the best class's score minus the second's; 0 if there is one class.
+    The margin is the best class's score minus the second-best score, or 0 if the model
+    has only one class.
     """
     scores = np.asarray(model.predict_scores(values), np.float64)
     margins = np.zeros(len(values)) if scores.shape[1] < 2 else margins_of(scores)
@@ -88,9 +88,10 @@ def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]
 class CheckpointMargins:
     """Margins of items at a plan's checkpoints, in the form that `Stopping` reads.
 
-    `Stopping` stops items with low numbers. So an item's number at a checkpoint is its
-    margin with a minus sign, divided by about the standard deviation of the margins
-    there. A stop is wrong if the last checkpoint chooses another class.
+    `Stopping` stops items with low numbers, whereas items with high margins are to
+    exit. So margins are negated. They are also divided by about their standard
+    deviation at the checkpoint. An exit is wrong if the last checkpoint would choose
+    another class.
     """
 
     border: float | None = None
@@ -122,15 +123,31 @@ def fit_exits(
     calibration: Answers | None = None,
     groups: Rows | None = None,
 ) -> CheckpointExits:
-    """Find the thresholds at a plan's checkpoints that make its mean cost least.
+    """Find thresholds at a plan's checkpoints that minimise the plan's mean cost.
 
-    `answers` are for items that no model was trained on. `costs` (K + 1,), at least 0,
-    are the cost of each checkpoint: of its model, and of the features since the
-    checkpoint before. At most a share `alpha` in [0, 1) of the answers differs from the
-    last checkpoint's answers. Without `confidence`, this holds for `answers`; with it,
-    for fresh items with that confidence. Then `calibration` has the answers for items
-    that are used for nothing else, and `groups` the numbers of their groups. Raises
-    BadInput if these items are too few.
+    Exits change at most a share `alpha` of the answers. Without `confidence`, this
+    holds for the items of `answers`; with it, for fresh items with that confidence.
+
+    Parameters
+    ----------
+    answers
+        Answers for N items that no model was trained on.
+    costs
+        Cost of each checkpoint, at least 0, shape (K + 1,): of its model, and of the
+        features computed since the checkpoint before.
+    alpha
+        Maximum share, in [0, 1), of answers that differ from the last checkpoint's.
+    confidence
+        Confidence in `alpha` for fresh items, in (0, 1); None for no promise.
+    calibration
+        With `confidence`: answers for items that are used for nothing else.
+    groups
+        Numbers of the groups of the calibration items.
+
+    Raises
+    ------
+    BadInput
+        If there are too few calibration items, or an argument is out of range.
     """
     check_rate(alpha, confidence, calibration, groups)
     costs = np.ascontiguousarray(costs, np.float64)

@@ -1,6 +1,6 @@
 """Early exits for all plans of an index: after some features, or some base models.
 
-Exits are fitted on the items that the plans' quality was measured on. If the project
+Exits are fitted on the items on which the plans' quality was measured. If the project
 asks for a confidence, exits are calibrated on items that no other stage uses.
 """
 
@@ -55,7 +55,7 @@ class PlanExits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemAnswers:
-    """Answers of C candidates for N items that no candidate's model was trained on."""
+    """Answers by C candidates for N items that their models were not trained on."""
 
     # (N, C) float64: Scores of the best classes minus second-best scores
     margins: Floats
@@ -64,13 +64,13 @@ class ItemAnswers:
     values: NDArray[np.float32]  # (N, width) float32: Full rows of the items
 
     def of(self, candidates: Rows) -> Answers:
-        """Return the answers of the candidates at these positions."""
+        """Return the answers by the candidates at these positions."""
         return Answers(self.margins[:, candidates], self.choices[:, candidates])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerTimes:
-    """Seconds of a model's answers, without its schedule and with it."""
+    """Seconds that a model takes for an answer, without and with its schedule."""
 
     whole_s: float  # Mean seconds of the whole model
     mean_s: float  # Mean seconds of the model stopped early, on the same items
@@ -93,7 +93,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanCosts:
-    """Costs of a plan at its checkpoints k = 0 ... K, in units of the budget."""
+    """Costs of a plan at its checkpoints 0 to K, in units of the budget."""
 
     # (K + 1,): Candidates that answer at the checkpoints; the last is the plan itself
     candidates: Rows
@@ -107,10 +107,11 @@ class PlanCosts:
         return float(self.steps.sum() + self.checks[-1])
 
     def paid(self, margins: Floats, at: Rows) -> Floats:
-        """Return the costs (N,) of items that are answered at checkpoints `at` (N,).
+        """Return the cost (N,) of each item, if it is answered at checkpoint `at` (N,).
 
-        An item pays for the features up to its checkpoint, and for the models of the
-        checkpoints on the way whose threshold in `margins` is finite.
+        The cost is the sum of the features up to this checkpoint, of this checkpoint's
+        model, and of the models of earlier checkpoints that are exits. A checkpoint is
+        an exit if its threshold in `margins` is finite.
         """
         asked = np.where(np.isfinite(margins), self.checks, 0.0)
         asked[-1] = self.checks[-1]
@@ -122,10 +123,10 @@ class PlanCosts:
 class PlanExitFitter:
     """Fits the early exits of all plans of an index.
 
-    Checkpoint k of a plan comes after its first k features, k = 0 ... K. One of the
-    index's C candidates can answer there; at the last checkpoint this is the plan's own
-    model, which may stop early by a schedule. If a plan has both kinds of exits, each
-    kind may change half of the share of answers that the goal allows.
+    Checkpoint k of a plan, from 0 to K, comes after its first k features. There, one of
+    the index's C candidates can answer. At the last checkpoint this is the plan's own
+    model, which may itself stop early by a schedule. If a plan has exits at checkpoints
+    and a schedule, each of the two may change half as many answers as the goal allows.
     """
 
     goal: ExitGoal  # Share of answers that may change, and the confidence
@@ -141,7 +142,7 @@ class PlanExitFitter:
 
     @property
     def _known(self) -> list[ItemAnswers]:
-        """Answers of the final models for items that they were not trained on."""
+        """Answers to judge exits by: the models were not trained on these items."""
         if self.fresh is None:
             return [self.fitted]
         return [self.fresh] if self.refitted else [self.fitted, self.fresh]
@@ -159,8 +160,8 @@ class PlanExitFitter:
     ) -> PlanExits:
         """Fit the exits of all plans, one plan for each candidate.
 
-        Each sequence has one entry for each candidate. `cost_of` returns the cost of a
-        set's features, and `timer` times a candidate's model with its schedule.
+        Each sequence has one entry per candidate. `cost_of` returns the cost of a set's
+        features. `timer` times a candidate's model with and without a schedule.
         """
         margins, evaluators, ends, facts = [], [], [], []
         high_costs, mean_costs = model_costs.copy(), model_costs.copy()
@@ -190,7 +191,10 @@ class PlanExitFitter:
         )
 
     def _best(self, costs: PlanCosts, mask: int, model: Model, timer: Timer) -> Trial:
-        """Try checkpoints, a schedule, and both; return the best if it saves enough."""
+        """Try exits at checkpoints, a schedule, and both; return the best of them.
+
+        If none of them saves enough, the result has no exits.
+        """
         least = PAYS * costs.whole
         trials = [Trial(CheckpointExits(np.full(len(costs.steps), np.inf)))]
         at_checkpoints = self._try(costs, self.goal)
@@ -217,7 +221,7 @@ class PlanExitFitter:
         return best if best.saved > least else trials[0]
 
     def _can_halve(self) -> bool:
-        """Return True if the items suffice to promise half of the goal's alpha."""
+        """Return True if a schedule can be calibrated for half of the goal."""
         alpha, confidence = self.goal.half
         if confidence is None or self.schedules is None:
             return True
@@ -228,9 +232,8 @@ class PlanExitFitter:
     def _try(self, costs: PlanCosts, goal: ExitGoal) -> Trial:
         """Fit the exits at the checkpoints of one plan.
 
-        A checkpoint can be an exit only if its candidate differs from the previous
-        checkpoint's. Checkpoint 0 is no exit, since no feature of the item is known
-        there.
+        A checkpoint is no exit if the previous checkpoint has the same candidate.
+        Checkpoint 0 is no exit either, since no feature of the item is known there.
         """
         margins = np.full(len(costs.steps), np.inf)
         changes = np.flatnonzero(np.diff(costs.candidates)) + 1  # checkpoints
@@ -259,7 +262,10 @@ class PlanExitFitter:
         exits: CheckpointExits,
         times: AnswerTimes | None = None,
     ) -> float:
-        """Return the mean cost saved by exits, minus costs of checkpoints' models."""
+        """Return the mean cost that exits save per item.
+
+        The models that are evaluated at exits reduce the saving.
+        """
         _, at = exits.evaluate(self._answers(costs.candidates))
         saved = costs.whole - float(costs.paid(exits.thresholds, at).mean())
         if times is not None:
@@ -268,7 +274,7 @@ class PlanExitFitter:
         return saved
 
     def _answers(self, candidates: Rows) -> Answers:
-        """Return the answers of some candidates for all items in `_known`."""
+        """Return some candidates' answers for all items in `_known`."""
         parts = [part.of(candidates) for part in self._known]
         return Answers(
             np.vstack([part.margins for part in parts]),
@@ -276,7 +282,7 @@ class PlanExitFitter:
         )
 
     def _facts(self, costs: PlanCosts, best: Trial, model: Model) -> dict[str, Any]:
-        """Return the shares of early answers, saved cost and changed answers."""
+        """Return plain data: shares of early answers, saved cost, changed answers."""
         answers = self._answers(costs.candidates)
         choices, at = best.checkpoints.evaluate(answers)
         last = len(costs.steps) - 1
@@ -296,7 +302,7 @@ class PlanExitFitter:
         }
 
     def _follow(self, evaluator: Evaluator) -> tuple[Rows, Rows]:
-        """Return classes (N,) by a schedule, and numbers of base models used (N,)."""
+        """Return classes (N,) and numbers of base models used (N,) by a schedule."""
         found = [evaluator.choices(part.values) for part in self._known]
         places, used = (np.concatenate(part) for part in zip(*found, strict=True))
         return evaluator.classifier.classes[places], used
@@ -389,7 +395,7 @@ def _answers(models: Sequence[Model], table: FeatureTable) -> ItemAnswers:
 def _schedule_fitter(
     goal: ExitGoal, data: Prepared, trainer: Trainer, resources: Resources
 ) -> ScheduleFitter | None:
-    """Return a fitter of schedules; None if no items are left to fit schedules on."""
+    """Return a fitter of schedules, or None if no items are left to fit them on."""
     project, fresh = data.project, data.fresh
     if project.search.folds is not None:
         return None

@@ -45,8 +45,8 @@ class ScheduleFitter:
     def fit(self, model: Model, mask: int, goal: ExitGoal) -> Evaluator | None:
         """Fit a schedule to a model; return its evaluator, or None without a schedule.
 
-        `mask` is the model's feature set. A model has no schedule if it is not a sum of
-        base models, or if it answers all rows with the same class.
+        `mask` is the model's feature set. A model gets no schedule if it is not a sum
+        of base models, or if it answers all rows with the same class.
         """
         if not can_stop(model):
             return None
@@ -78,7 +78,7 @@ class ScheduleFitter:
 def _read(
     model: Model, _: object, arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[Evaluator | None]:
-    """Read an evaluator from a cache entry; without arrays there is no schedule."""
+    """Read an evaluator from a cache entry; None if the entry has no arrays."""
     return (load_early_exit(model, arrays) if arrays else None,)
 
 
@@ -87,8 +87,9 @@ def divide_aside(
 ) -> tuple[Groups, Groups] | None:
     """Divide items into (positions to fit on, positions to calibrate on).
 
-    Half of the groups, drawn at random, are calibrated on; more if half of them are too
-    few for the goal's confidence. Returns None if too few items are left to fit on.
+    Half of the groups, drawn at random, are for calibration. If these are too few for
+    the goal's confidence, a larger share is tried. Returns None if too few items are
+    left to fit on.
     """
     for share in SHARES:
         calibrates = draw_groups(groups, share, seed)

@@ -1,4 +1,4 @@
-"""The features of a project: found by name, checked, and computed for an item."""
+"""The features of a project: found by name, checked, and tried on an item."""
 
 import contextlib
 import logging
@@ -54,9 +54,9 @@ _LOADED: dict[tuple[bytes, tuple[Path, ...]], Extractor] = {}
 class ProjectFeatures:
     """The features of a project: their descriptions for the index, and their code.
 
-    A build runs the user's files once. Another process receives only the paths of the
-    files, and runs them when it first needs a feature. `stored` describes the features
-    that are ready, and `recipes` the features that the build learns later.
+    A build runs the user's Python files once. Another process receives only the paths
+    of the files, and runs them when it first needs a feature. `stored` describes the
+    features that are ready to compute, and `recipes` those that the build learns later.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class ProjectFeatures:
         self._arrays: SharedArrays | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle all but the recipes, since only the build's process uses recipes."""
+        """Pickle everything but the recipes, which only the build's process needs."""
         if self._arrays is not None:
             return _read_features, (self._arrays, self.files)
         return type(self), (self.stored, self.files, None, (), self.learned)
 
     def shared(self, cache: Cache) -> "ProjectFeatures":
-        """Return the features with their data in the cache, to be read by workers."""
+        """Return the features with their data in the cache, where workers read it."""
         stored = msgspec.msgpack.encode(self.stored)
         arrays: dict[str, Array] = {"stored": np.frombuffer(stored, np.uint8)}
         for place, one in enumerate(self.stored):
@@ -117,7 +117,7 @@ class ProjectFeatures:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """First column of each feature in a row of values; at the end the width."""
+        """First column of each feature in a row of values, then the row's width."""
         return (0, *accumulate(feature.width for feature in self.stored))
 
 
@@ -139,7 +139,7 @@ def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatur
 
 
 def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
-    """Find and check the project's features; find their widths by computing an item.
+    """Find and check the project's features; learn their widths by trying an item.
 
     Raises BadProject if features are unknown, too many, or for other kinds of items.
     """
@@ -214,7 +214,7 @@ def _refuse_kinds(
 def _refuse_unsteady(
     chosen: Sequence[StoredFeature], own: Mapping[str, Feature], files: Sequence[Path]
 ) -> None:
-    """Raise BadFeature if a feature differs when a server loads its file again."""
+    """Raise BadFeature if loading a feature's file again gives a different feature."""
     if not chosen:
         return
     again = {feature.name: feature for feature in load_features([], files)}
@@ -232,10 +232,10 @@ def _refuse_unsteady(
 
 
 def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
-    """Find each feature's width, and check that computing it twice makes no difference.
+    """Find each feature's width; check that computing a feature twice is the same.
 
-    Widths come from the first usable item. Items of all sizes are computed twice, since
-    some features draw at random only from large items.
+    Widths come from the first usable item. The check computes items from small to
+    large, since some features draw at random only for large items.
     """
     unusable: BadItem | None = None
     for item, name in zip(dataset.items, dataset.names, strict=True):
@@ -257,9 +257,9 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
 def _functions(
     project: Project, own: Mapping[str, Feature], on_texts: Chosen
 ) -> Iterator[Found]:
-    """Yield the features that the project names, except features of columns.
+    """Yield the features that the project names, except those made of columns.
 
-    If it names none of the user's own features, all of them are yielded, too.
+    If the project names none of the user's own features, all of these are also yielded.
     """
     others = {*recipes_by_name(), *on_texts.names}
     named = [name for name in project.features.use if name not in others]
@@ -275,7 +275,10 @@ def _functions(
 def _groups(
     project: Project, dataset: Dataset, texts: TextColumns, on_texts: Chosen
 ) -> tuple[list[Columns], list[str]]:
-    """Return groups of columns as features, and text columns that get default ones."""
+    """Return groups of columns that are features, and the other columns of free text.
+
+    The latter get the default features of texts.
+    """
     features = project.features
     chosen = features.columns or features.use or features.files
     named = [name for group in features.columns for name in group.columns]
@@ -291,7 +294,7 @@ def _groups(
 
 
 def _is_text(group: Columns, texts: TextColumns) -> bool:
-    """Return True if the group is a column of free text, which is no feature itself."""
+    """Return True if the group is free text, from which other features are computed."""
     own = [name for name in group.columns if name in texts.texts]
     if not own:
         return False
@@ -333,9 +336,9 @@ def _columns(groups: Sequence[Columns], dataset: Dataset) -> Iterator[Found]:
 
 
 def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
-    """Return an offset for each column whose numbers are too large for float32.
+    """Return the `Shift` of each column that needs one to keep its numbers in float32.
 
-    Warns if different numbers of a column become equal in float32 nevertheless.
+    Warns if distinct numbers of a column become equal in float32 even so.
     """
     learned = learn_numbers(dataset.items, names)
     for name, found in learned.items():
@@ -352,7 +355,7 @@ def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
 
 
 def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
-    """Raise BadProject if columns have more words than an index has room for."""
+    """Raise BadProject if the columns' distinct words do not fit into an index."""
     if not (reason := excess(msgspec.msgpack.encode(known))):
         return
     sizes = {name: len(msgspec.msgpack.encode(known[name])) for name in known}
@@ -365,7 +368,10 @@ def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
 
 
 def _one_each(names: Sequence[str], others: int) -> list[Columns]:
-    """Make each column a feature; if that is too many, join neighbouring columns."""
+    """Make each column a feature; if these are too many, join neighbouring columns.
+
+    `others` is the number of other features to leave room for.
+    """
     if len(names) + others <= MAX_FEATURES:
         return [Columns(name, [name]) for name in names]
     parts = np.array_split(np.array(names, object), MANY_COLUMNS)

@@ -50,10 +50,10 @@ def compute_values(
     cache: Cache,
     progress: Progress,
 ) -> FeatureTable:
-    """Compute all features of all items; unusable items are left out.
+    """Compute all features of all items; leave out unusable items.
 
     Raises BadProject if an item is unusable and `on_bad_item` is "stop", and BadFeature
-    if a feature fails. Even then, the values computed before are kept in the cache.
+    if a feature fails. The cache keeps the values computed before the error.
     """
     if not features.stored:  # every feature is learned later
         empty = np.empty((len(dataset.items), 0), np.float32)
@@ -81,7 +81,7 @@ def compute_values(
 
 
 def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Columns]:
-    """Return the features that only copy columns of the items' table, by position."""
+    """Map positions of features that only copy a table's columns to these features."""
     if not isinstance(items, Records):
         return {}
     return {
@@ -94,7 +94,10 @@ def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Col
 def _groups(
     dataset: Dataset, features: ProjectFeatures, at_once: Container[int]
 ) -> list[str | None]:
-    """Return the name of each feature's cache entries; None for columns of a table."""
+    """Return, for each feature, the name under which its values are cached.
+
+    The name is None for a feature in `at_once`, which is copied from a table.
+    """
     keys = feature_keys(features.stored, features.files)
     return [
         None if position in at_once else f"values/{digest(key, dataset.digest)}"
@@ -113,7 +116,7 @@ class ComputedValues(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A cache entry: a feature's values for ranges of items, and the unusable items."""
+    """One cache entry: a feature's values for some ranges of items."""
 
     ranges: list[tuple[int, int]]
     values: NDArray[np.float32]
@@ -134,12 +137,12 @@ def _read_kept(
 
 
 class KeptValues:
-    """The known values of N items, read from the cache and written to it.
+    """Feature values of N items: reads known values from the cache, writes new ones.
 
-    `groups` has for each feature the name of its cache entries, or None if it is a
-    column of a table. Known values are in `values` (N, width). `bad` has the reasons of
-    unusable items by position, and `done` is the number of items whose values are all
-    known.
+    `values` (N, width) is filled with the known values. `groups` has the name under
+    which each feature's values are cached, or None for a feature that is copied from a
+    table. `bad` maps positions of unusable items to reasons. `done` is the number of
+    items for which all features are known.
     """
 
     def __init__(
@@ -186,7 +189,7 @@ class KeptValues:
         return self.done == self._known.shape[1]
 
     def missing(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Yield (start, stop, features): a range of items, and features to compute."""
+        """Yield (start, stop, features): which features a range of items lacks."""
         known = self._known
         changes = np.flatnonzero((known[:, 1:] != known[:, :-1]).any(axis=0)) + 1
         bounds = [0, *changes.tolist(), known.shape[1]]
@@ -196,7 +199,7 @@ class KeptValues:
                 yield start, stop, lacking
 
     def add(self, found: ComputedValues) -> None:
-        """Add computed values, and write them to the cache from time to time."""
+        """Add computed values; write all new values to the cache from time to time."""
         part = slice(found.start, found.start + len(found.rows))
         begun = 0
         for position in found.features:
@@ -213,7 +216,7 @@ class KeptValues:
             self.keep()
 
     def keep(self) -> None:
-        """Write all values added since the last call, to an entry for each feature."""
+        """Write values added since the last call to the cache, by feature."""
         added, self._added = sorted(self._added, key=lambda one: one.start), []
         self._kept_s = time.monotonic()
         for position, group in enumerate(self._groups):
@@ -231,7 +234,7 @@ class KeptValues:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join ranges that touch each other; the ranges ascend."""
+    """Join ranges that touch each other; `ranges` must ascend."""
     joined: list[tuple[int, int]] = []
     for start, stop in ranges:
         if joined and joined[-1][1] == start:
@@ -284,8 +287,8 @@ def _read_columns(
 ) -> Iterator[tuple[int, dict[int, str]]]:
     """Copy columns of a table into `values`, one block of rows after the other.
 
-    After each block, yields the number of rows copied so far, and the reasons of the
-    block's unusable rows by position.
+    After each block, yields the number of rows copied so far, and a mapping from the
+    positions of the block's unusable rows to the reasons.
     """
     if not at_once:
         return
@@ -319,7 +322,7 @@ def _compute_chunk(
     features: ProjectFeatures,
     lacking: tuple[int, ...],
 ) -> ComputedValues:
-    """Compute the features `lacking` of some items; note why items are unusable."""
+    """Compute the features at positions `lacking` for some consecutive items."""
     begun_s = time.perf_counter()
     starts = features.starts
     rows = np.zeros((len(items), starts[-1]), np.float32)
@@ -336,7 +339,10 @@ def _compute_rows(
     missing: Sequence[int],
     rows: NDArray[np.float32],
 ) -> dict[int, str]:
-    """Write features of items into `rows`; return why items are unusable, by row."""
+    """Write the features at positions `missing` into `rows`, one row per item.
+
+    Returns a mapping from the positions of unusable items to the reasons.
+    """
     bad: dict[int, str] = {}
     with one_thread():
         for at, item in enumerate(items):

@@ -1,8 +1,8 @@
-"""Weights of terms, fitted to labelled texts by regression or by Bayes' rule.
+"""Weights of terms, fitted to labelled texts by regression or naive Bayes.
 
-With two classes, a text has one score, which grows with the probability of the second
-class. With more classes, it has one score for each class. If labels are numbers, it has
-one score, which grows with the number.
+Weights give each text K scores. With two classes, K is 1: the score grows with the
+probability of the second class. With more classes, there is one score for each class.
+If labels are numbers, K is 1: the score grows with the number.
 """
 
 import warnings
@@ -39,9 +39,9 @@ class Fitting(NamedTuple):
 
 
 class TrainingTexts(NamedTuple):
-    """Texts to learn from: their terms, their labels (N,), and folds `parts` (N,).
+    """Texts to learn from: their terms, labels (N,) and folds, called `parts` (N,).
 
-    Labels are codes of classes, or numbers of mean 0 and standard deviation 1.
+    Labels are codes of classes, or numbers scaled to mean 0 and standard deviation 1.
     """
 
     table: TermTable
@@ -71,20 +71,23 @@ def scores_of(classes: int) -> int:
 
 
 def standardised(numbers: Scores) -> Scores:
-    """Return numbers (N,) scaled to mean 0 and deviation 1, or 0 if all are equal."""
+    """Return numbers (N,) scaled to mean 0 and standard deviation 1.
+
+    If all numbers are equal, the results are 0.
+    """
     spread = numbers.std()
     shifted: Scores = (numbers - numbers.mean()) / (spread if spread > 0 else 1.0)
     return shifted
 
 
 def signs_of(codes: Codes, classes: int) -> NDArray[np.float64]:
-    """Return the wanted sign of each score (N, K): 1 for the text's class, else -1."""
+    """Return the target sign of each score (N, K): 1 for the text's class, else -1."""
     wanted = np.arange(1, 2) if classes == 2 else np.arange(classes)
     return np.where(codes[:, None] == wanted, 1.0, -1.0)
 
 
 def fit_terms(table: TermTable, labels: NDArray[Any], fitting: Fitting) -> TermWeights:
-    """Choose terms, and fit their weights so that scores predict the labels (N,)."""
+    """Choose terms, and fit their weights so that scores predict `labels` (N,)."""
     vocabulary = choose_vocabulary(table, fitting.most)
     return _fit(table, vocabulary, weigh(table, vocabulary), labels, fitting)
 
@@ -97,7 +100,7 @@ def score_part(
 ) -> list[Scores]:
     """Score the M texts of fold `part` by weights that are fitted on the other folds.
 
-    Returns scores (M, K) for each of the strengths of regularisation.
+    Returns one array of scores (M, K) for each regularisation strength in `strengths`.
     """
     texts = TrainingTexts.of(arrays)
     own = texts.parts == part
@@ -117,10 +120,11 @@ def least_loss(
     tried: Sequence[Sequence[Scores]],
     classes: int,
 ) -> int:
-    """Return the position of the strength whose out-of-fold scores have the least loss.
+    """Return the position of the strength with the lowest loss of out-of-fold scores.
 
-    `tried[fold][strength]` are the scores of the texts in fold `names[fold]`. The loss
-    is the mean logistic loss of all scores; if labels are numbers, the squared error.
+    `tried[i][j]` are the scores of the texts in fold `names[i]` with strength j. The
+    loss is the mean logistic loss of all scores, or the squared error if labels are
+    numbers.
     """
     losses = np.zeros(len(tried[0]))
     signs = signs_of(texts.labels, classes) if classes else None

@@ -1,8 +1,8 @@
 """Features that are learned from labelled texts: scores of terms.
 
-The score of a training item is computed out of fold: by weights that were learned from
-other training items. So models are trained on scores like the scores of new items. All
-other items are scored by weights learned from all training items.
+Scores of training items are computed out of fold, by weights that were learned from
+other training items. So models are trained on scores like those of new items. All other
+items are scored by weights learned from all training items.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -92,7 +92,7 @@ class Learned(NamedTuple):
 def lesson_of(
     dataset: Dataset, divisions: Sequence[tuple[Rows, Rows]], seed: int
 ) -> Lesson:
-    """Return the items to learn from: training items, or all if there are folds."""
+    """Return the items to learn from: the training items, or all items with folds."""
     if len(divisions) == 1:
         rows = divisions[0][0]
         parts = divide_groups(dataset.codes[rows], dataset.groups[rows], FOLDS, seed)
@@ -132,9 +132,11 @@ def learn_features(
 
 
 def _lessons(recipes: Sequence[ChosenRecipe], lesson: Lesson) -> list[Lesson]:
-    """Return a `Lesson` for each recipe, with the texts of the column that it reads.
+    """Return the `Lesson` of each recipe.
 
-    Recipes for the same column share one. A recipe without a column gets `lesson`.
+    A recipe that reads a column gets a lesson with the texts of this column, and
+    recipes that read the same column share the lesson. All other recipes get `lesson`
+    itself.
     """
     of_columns: dict[str, Lesson] = {}
     lessons = []
@@ -169,7 +171,7 @@ def _features_of(
 
 
 class FeatureLearner:
-    """Learns features by recipes, and keeps them in the cache."""
+    """Learns features from recipes, and stores them in the cache."""
 
     def __init__(self, workers: Workers, cache: Cache, progress: Progress) -> None:
         self.workers, self.cache, self.progress = workers, cache, progress
@@ -179,7 +181,7 @@ class FeatureLearner:
     ) -> list[Learned]:
         """Learn one feature for each recipe, from the lesson at the same position.
 
-        All lessons have the same folds.
+        All lessons must have the same folds.
         """
         names = [*map(_name, recipes, lessons)]
         found = [
@@ -202,7 +204,7 @@ class FeatureLearner:
         return [learned for learned in found if learned is not None]
 
     def _steps(self, recipe: Recipe, lesson: Lesson) -> Iterator[Learned | None]:
-        """Learn a feature; yield None after each step, and at the end the feature."""
+        """Learn a feature; yield None after each step, and finally the feature."""
         dataset, names = lesson.dataset, np.unique(lesson.parts).tolist()
         width = scores_of(len(dataset.labels))
         entry, extent = _name(recipe, lesson), Extent.of(recipe, lesson)
@@ -243,10 +245,10 @@ class FeatureLearner:
     def _choose(
         self, entry: str, texts: TrainingTexts, names: Sequence[int], fitting: Fitting
     ) -> Generator[None, None, tuple[Fitting, list[NDArray[np.float64]]]]:
-        """Choose the strength of regularisation with the least out-of-fold loss.
+        """Choose the strength of regularisation with the lowest out-of-fold loss.
 
-        Yields None after each fold. Returns settings with this strength, and the scores
-        of each fold.
+        Yields None after each fold. The generator's return value is `fitting` with this
+        strength, and the scores of each fold.
         """
         tried: list[list[NDArray[np.float64]]] = []
         for each in self._out_of_fold(entry, texts, names, fitting, STRENGTHS):
@@ -264,7 +266,7 @@ class FeatureLearner:
         fitting: Fitting,
         strengths: Sequence[float | None],
     ) -> Iterator[list[NDArray[np.float64]]]:
-        """Yield the scores of each fold's texts, one array for each strength.
+        """Yield, for each fold, its texts' scores: one array for each strength.
 
         The weights for a fold are fitted on the other folds.
         """
@@ -288,7 +290,7 @@ class FeatureLearner:
 
 
 class Extent(NamedTuple):
-    """Estimated numbers of terms in a lesson's texts, cumulated over drawn groups."""
+    """A random order of the groups of texts, with estimated numbers of terms."""
 
     ranks: Rows  # (N,) int64: Ranks of the items' groups, in an order that is drawn
     # (N,) float64: Number of terms in all groups up to the rank of each item's group
@@ -296,9 +298,9 @@ class Extent(NamedTuple):
 
     @classmethod
     def of(cls, recipe: Recipe, lesson: Lesson) -> "Extent":
-        """Estimate the numbers of terms from the lengths of the texts.
+        """Estimate numbers of terms from the lengths of the texts.
 
-        The number of terms per character is counted in a sample of the texts.
+        The number of terms per character comes from a sample of the texts.
         """
         names, own = np.unique(lesson.dataset.groups[lesson.rows], return_inverse=True)
         ranks = np.random.default_rng(lesson.seed).permutation(len(names))[own]
@@ -316,9 +318,9 @@ class Extent(NamedTuple):
         return float(self.total.max())
 
     def within(self, limit: float) -> NDArray[np.bool_]:
-        """Return a mask (N,) of the texts in the first of the groups, in drawn order.
+        """Return a mask (N,) of the first groups' texts, of at most `limit` terms.
 
-        The groups have at most `limit` terms together, but there are at least two.
+        The first two groups are always included.
         """
         return (self.total <= limit) | (self.ranks < 2)
 
@@ -329,7 +331,7 @@ def _count_items(name: str, items: Sequence[Item]) -> CountedTexts:
 
 
 def _name(recipe: Recipe, lesson: Lesson) -> str:
-    """Return the cache name of a learned feature: a hash of all that it depends on."""
+    """Return a learned feature's cache name: a hash of all that determines it."""
     dataset, rows, parts, seed = lesson
     division = digest(rows.tobytes(), parts.tobytes(), seed)
     code = fingerprint(recipe.feature(NOTHING))
@@ -346,7 +348,7 @@ def _plain(learned: Learned) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _read(lesson: Lesson, meta: dict[str, Any], arrays: dict[str, Array]) -> Learned:
-    """Read a learned feature from the cache; check that it has the lesson's items."""
+    """Read a learned feature from the cache; check that it fits the lesson's items."""
     arrays = {**arrays}
     rows, scores = arrays.pop("rows"), arrays.pop("scores")
     facts = msgspec.convert(meta["facts"], StoredTerms)

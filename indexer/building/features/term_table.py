@@ -28,7 +28,7 @@ class TermTable(NamedTuple):
     counts: NDArray[np.float32]
 
     def only(self, rows: Rows) -> "TermTable":
-        """Return the table of the texts at the positions `rows`, which ascend."""
+        """Return the table of the texts at positions `rows`, which must ascend."""
         lengths = np.diff(self.starts)[rows]
         kept = np.zeros(len(self.starts) - 1, np.bool_)
         kept[rows] = True
@@ -38,7 +38,7 @@ class TermTable(NamedTuple):
 
 
 class CountedTexts(NamedTuple):
-    """Counted terms of N texts: each text's number of terms, and hashes and counts."""
+    """N texts with their numbers of distinct terms, and each term's hash and count."""
 
     lengths: Rows
     hashes: NDArray[np.uint32]
@@ -64,7 +64,7 @@ def count_texts(recipe: Recipe, texts: Sequence[str]) -> CountedTexts:
 
 
 def make_table(parts: Sequence[CountedTexts]) -> TermTable:
-    """Make a table of counted texts, without the terms that occur in one text only."""
+    """Make a table of counted texts; leave out terms that occur in one text only."""
     lengths, every, counts = map(np.concatenate, zip(*parts, strict=True))
     hashes, found = np.unique(every, return_counts=True)
     hashes = hashes[found >= FEWEST_TEXTS]
@@ -78,10 +78,10 @@ def make_table(parts: Sequence[CountedTexts]) -> TermTable:
 
 
 def choose_vocabulary(table: TermTable, most: int) -> Vocabulary:
-    """Choose the terms that occur in the most texts: at most `most` terms.
+    """Choose the terms that occur in the most texts, at most `most` terms.
 
-    Terms in a single text are not chosen. Of equally frequent terms, the terms with
-    lower hashes come first.
+    Terms in a single text are never chosen. Of equally frequent terms, those with lower
+    hashes come first.
     """
     found = np.bincount(table.terms, minlength=len(table.hashes))
     often = np.flatnonzero(found >= FEWEST_TEXTS)
@@ -93,7 +93,7 @@ def choose_vocabulary(table: TermTable, most: int) -> Vocabulary:
 
 
 def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
-    """Return sparse rows (N, V): counts times rarity, each row scaled to length 1."""
+    """Return sparse TF-IDF rows (N, V): counts times rarity, scaled to length 1."""
     from scipy.sparse import csr_array
 
     places = np.full(len(table.hashes), -1, np.int32)
@@ -111,13 +111,13 @@ def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
 
 
 def score(rows: "csr_array", learned: TermWeights) -> NDArray[np.float64]:
-    """Return the scores (N, K) of rows from `weigh`; `TermScores` computes the same."""
+    """Return the scores (N, K) of rows from `weigh`; `TermScores` scores one text."""
     scores: Any = rows @ learned.weights.astype(np.float64)
     scored: NDArray[np.float64] = scores + learned.intercepts
     return scored
 
 
 def _starts_among(kept: NDArray[np.bool_], starts: Rows) -> Rows:
-    """Return where each text's terms start if only the terms True in `kept` remain."""
+    """Return where each text's terms start once terms not `kept` are removed."""
     begun: Rows = starts - np.flatnonzero(~kept).searchsorted(starts)
     return begun

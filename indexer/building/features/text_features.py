@@ -50,7 +50,7 @@ Found = tuple[StoredFeature, Feature]
 
 
 class ChosenRecipe(NamedTuple):
-    """A recipe for a learned feature; for records, also the column of texts to read."""
+    """A recipe for a learned feature; for records, also the column that it reads."""
 
     recipe: Recipe
     text: StoredText | UnsetType = UNSET
@@ -74,7 +74,7 @@ class ChosenRecipe(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The features of a build: features that are ready, and recipes for others."""
+    """The features of a build: ready features, and recipes for features to learn."""
 
     found: Sequence[Found] = ()
     recipes: Sequence[ChosenRecipe] = ()
@@ -86,7 +86,7 @@ class Chosen(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Number of different steps that all features need together."""
+        """Number of distinct steps that all the features need."""
         made = [one for _, one in self.found]
         return len(with_needs([*made, *(one.feature(NOTHING) for one in self.recipes)]))
 
@@ -110,7 +110,7 @@ class TextColumns:
         return cls(texts, column_names(dataset.items), own)
 
     def named(self, names: Sequence[str]) -> Chosen:
-        """Return the features with names such as `note: learned_words`; skip others."""
+        """Return the features with names like `note: learned_words`; skip others."""
         known = {*self.own, *self._of_texts}
         wanted = [name for name in names if name not in known and BETWEEN in name]
         if not self.columns:
@@ -118,10 +118,11 @@ class TextColumns:
         return self._made([self._part(name) for name in wanted])
 
     def usual(self, columns: Sequence[str], room: int) -> Chosen:
-        """Return default features, the same for each of the columns.
+        """Return default features of texts, the same for each of the columns.
 
-        They are as many as `room` allows for all columns together, the best first.
-        Raises BadProject if `room` is too small for one feature per column.
+        If there is no room for all of them, only the best are returned: at most `room`
+        features in total. Raises BadProject if `room` is too small for one feature per
+        column.
         """
         for count in range(len(BEST_FIRST), 0, -1):
             best = BEST_FIRST[:count]
@@ -143,7 +144,7 @@ class TextColumns:
         return {**texts, **recipes_by_name()}
 
     def _part(self, name: str) -> tuple[str, str]:
-        """Split a name `COLUMN: FEATURE` into the column and the feature of texts."""
+        """Split a name `COLUMN: FEATURE` into the names of column and text feature."""
         begun = [one for one in self.columns if name.startswith(name_on(one, ""))]
         if not begun:
             column = name.rpartition(BETWEEN)[0]
@@ -210,7 +211,7 @@ def lacks_text(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
 
 
 def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
-    """Return the length of all free text in each record (N,), or None without texts."""
+    """Return the total length of each record's texts (N,), or None without texts."""
     if isinstance(items, Records):
         lengths = [
             _lengths(one) for one in items.columns.values() if one.kind == "text"
@@ -226,7 +227,7 @@ def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
 def _texts_in(
     items: Sequence[Item], project: Project
 ) -> Iterator[tuple[str, StoredText]]:
-    """Yield each column of free text: its name, its longest length, and its cost."""
+    """Yield the name of each column of free text, with its longest text and cost."""
     groups = project.features.columns
     costs = {group.columns[0]: dict(group.cost) for group in groups if group.cost}
     if isinstance(items, Records):
@@ -246,7 +247,7 @@ def _texts_in(
 
 
 def _strings(items: Sequence[Item]) -> dict[str, list[str | None]]:
-    """Return the columns that contain only strings, each with a cell for each item."""
+    """Return the columns that contain only strings, each with one cell per item."""
     found: dict[str, list[Any]] = {}
     for place, item in enumerate(items):
         for name, value in _record(item).items():
