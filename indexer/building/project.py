@@ -702,7 +702,7 @@ class Project(Part, frozen=True):
         return msgspec.structs.replace(self, search=search)
 
     def _check(self) -> None:
-        """Raise BadProject for values that are wrong, though of the right type."""
+        """Raise BadProject for values of the right type that are not valid."""
         self._check_data()
         self._check_learner()
         self.costs.check_size()
@@ -730,9 +730,10 @@ class Project(Part, frozen=True):
         return sum(source is not None for source in sources)
 
     def check_source(self, *, given: bool = False) -> None:
-        """Raise BadProject unless items come from one source only.
+        """Raise BadProject unless there is exactly one source of items.
 
-        Items are `given` to the build, or the project names a source.
+        The source is either a data set passed to the build, if `given` is true, or a
+        key of the section `[data]`.
         """
         if given and self._sources():
             raise BadProject("[data] says where items are, and a data set came, too")
@@ -848,7 +849,10 @@ class Project(Part, frozen=True):
 
 
 def parts_of(held_out: float) -> int:
-    """Return the number of equal parts if each has about the share `held_out`."""
+    """Return the number of equal parts to divide items into, if one part is held out.
+
+    A part has about the share `held_out` of the items. There are at least two parts.
+    """
     return max(2, round(1 / held_out))
 
 
@@ -864,7 +868,7 @@ POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "budg
 
 
 def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
-    """Raise BadProject for a key that this search method does not use."""
+    """Raise BadProject for a key of `[search]` that its `method` does not use."""
     if method == "progressive" and "trainings" in search:
         raise BadProject(
             "search.trainings is for method = 'poly-dom'; 'progressive' has a budget_s"

@@ -1,4 +1,4 @@
-"""Completion of a project: fills in the settings that depend on its items."""
+"""The settings of a project that depend on its items."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ STRATEGY = "gain-per-second"  # strategy of the race for `learner = "auto"`
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A project with all its settings, also the settings that depend on its items."""
+    """A project whose settings are complete, after its items have been read."""
 
     # The project, without exits for numbers, with cross-validation for few items
     project: Project
@@ -31,12 +31,15 @@ class Terms:
 
 
 def strategy_of(project: Project) -> str | None:
-    """Return the strategy of the race; None if the project names a learner."""
+    """Return the strategy of the learner race; None if the project names a learner."""
     return STRATEGY if project.learner["name"] == AUTO else None
 
 
 def check_learner(project: Project) -> None:
-    """Raise BadProject if a project needs weights or scores that its learner lacks."""
+    """Raise BadProject if the learner lacks a method that the project's settings need.
+
+    Settings may need a learner that accepts sample weights or predicts probabilities.
+    """
     learner = _make_either(project)
     quality = project.quality
     asked = quality.class_weights not in (None, "equal")
@@ -50,9 +53,9 @@ def check_learner(project: Project) -> None:
 
 
 def _make_either(project: Project) -> Any:
-    """Make the learner before the labels are read.
+    """Make the project's learner before the kind of the labels is known.
 
-    It is for classes if the project and the learner allow, else for numbers.
+    It is a classifier if the project and the learner allow one, otherwise a regressor.
     """
     tasks: list[Task] = ["classes", "regression"]
     if project.wanted is not None:
@@ -85,9 +88,9 @@ def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> T
 
 
 def _few_items(project: Project, dataset: Dataset) -> str:
-    """Return why cross-validation is used; "" if it is not used.
+    """Return why to use cross-validation; "" if the build holds out items instead.
 
-    It is used if the items are too few to promise early exits.
+    The reason is that held-out items would be too few to guarantee early exits.
     """
     rare, most = rare_classes(dataset, FOLDS), 0
     if project.trains_rare:

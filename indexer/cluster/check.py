@@ -52,10 +52,10 @@ class WorkerCheck(NamedTuple):
     ) -> "WorkerCheck":
         """Make the test from the libraries, code and files of this process.
 
-        A worker passes if its `files` have the same content and its `data`
-        files the same lengths. This call also writes a file with random content
-        into the folder `shared`, so that a worker fails if the same path is
-        another folder there.
+        A worker passes if it has the same libraries and code, `files` of the same
+        content, and `data` files of the same lengths. Unless it is there already, a
+        file with random content is written to the folder `shared`. A worker that sees a
+        different folder under this path lacks the file, and fails.
         """
         needed = list(files)
         if shared is not None:
@@ -70,8 +70,7 @@ class WorkerCheck(NamedTuple):
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Test this worker, then call the function and return its result.
 
-        Raises OtherWorker, with the facts of this worker, if the worker fails
-        the test.
+        Raises OtherWorker, with the facts of this worker, if it fails.
         """
         facts = _described(self.files, self.data)
         if _digest_of(facts) != self.wanted:
@@ -79,10 +78,9 @@ class WorkerCheck(NamedTuple):
         return function(*arguments)
 
     def refuse(self, name: str, found: Any) -> None:
-        """Raise BadWorker, with the reasons, if a worker fails the test.
+        """Raise BadWorker, with the reasons, if the worker `name` fails the test.
 
-        `found` is the result of `describe` on the worker called `name`, or the
-        error that the call raised.
+        `found` is what `describe` returned in this worker, or the error that it raised.
         """
         if isinstance(found, BadWorker):
             raise BadWorker(f"worker {name}: {found}")
@@ -109,7 +107,7 @@ class WorkerCheck(NamedTuple):
 def describe(files: tuple[Path, ...], data: tuple[Path, ...] = ()) -> WorkerFacts:
     """Return the facts of the process that runs this function.
 
-    They contain a digest of each file in `files`, and the length of each in `data`.
+    They include a digest of each file in `files`, and the length of each in `data`.
     """
     digests = {str(file): _digest_or_why(file) for file in files}
     digests |= {str(path): _length_or_why(path) for path in data}

@@ -24,8 +24,8 @@ class Addressable(Protocol):
     def on_each(self, function: Any, *arguments: Any) -> dict[str, Any]:
         """Call a function once on each worker.
 
-        Returns the result of each worker, or the exception that the call
-        raised, by the worker's name.
+        Returns a dict from the worker's name to its result, or to the exception that
+        the call raised there.
         """
 
 
@@ -115,8 +115,8 @@ def checked(
 ) -> Workers:
     """Test all workers now, and return `Workers` that repeat the test at each call.
 
-    A worker must have the same code and libraries, read equal `files` (code or
-    models) and `data` (items) under the same paths, and see the folder `shared`.
+    A worker passes if it has the same code and libraries, reads equal `files` (code or
+    models) and `data` (items) under the same paths, and sees the folder `shared`.
     Raises BadWorker if a worker fails. Processes of this machine are not tested.
     """
     if workers.executor is None or isinstance(workers.executor, LocalExecutor):

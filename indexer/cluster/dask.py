@@ -46,9 +46,10 @@ class DaskExecutor(Executor):
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         """Call a function once on each worker.
 
-        Returns each worker's result or exception, by the worker's address. The
-        result of a worker with several threads is a `BadWorker`, because
-        libraries cannot train two models at a time in one process.
+        Returns a dict from the worker's address to its result, or to the exception that
+        the call raised there. A worker with several threads gets a `BadWorker` in place
+        of its result, because libraries cannot train two models at a time in one
+        process.
         """
         found: dict[str, Any] = self.client.run(function, *arguments, on_error="return")
         for address, threads in self.client.nthreads().items():
@@ -67,8 +68,8 @@ class DaskExecutor(Executor):
 class _DaskFuture(Future[Any]):
     """The future of a call on a Dask cluster. A cancelled call does not start.
 
-    Unlike the futures of a Dask client's own executor, this future also ends if the
-    worker dies while it returns the result.
+    Unlike the futures of a Dask client's own executor, this future also completes if
+    the worker dies while it returns the result.
     """
 
     def __init__(self, future: Any) -> None:

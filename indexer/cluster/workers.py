@@ -63,7 +63,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Workers:
-    """The processes that run the calls, and the number of calls that run at a time."""
+    """An executor that runs calls in processes, and how many it runs at a time."""
 
     # Executor of `concurrent.futures`; None to run calls in this process.
     executor: Executor | None
@@ -92,14 +92,13 @@ class Workers:
     ) -> Iterator[Any]:
         """Call a function with each tuple of arguments, and yield the results.
 
-        Other processes must be able to import the function. If `ordered`,
-        results come in the order of the arguments, else in the order in which
-        the calls end. `keep` is called with each result as soon as the call
-        ends. If a worker dies during a call, the call is repeated; after the
-        last retry, WorkerLost is raised. Its message names the `stage` and
-        `doing(*arguments)`, a description of the call, and ends with the advice
-        `cure`. If a call raises an error, all other calls are cancelled, and
-        the error is raised here.
+        Other processes must be able to import the function. Results come in the order
+        of the arguments if `ordered` is true, otherwise as the calls end. `keep` is
+        called with each result as soon as its call ends. If a worker dies, its call is
+        repeated. After the last retry, this method raises WorkerLost. The error names
+        the `stage` and the call, described by `doing(*arguments)`, and ends with the
+        advice `cure`. If a call raises an error, all other calls are cancelled, and
+        this method raises the error.
         """
         keep = keep or (lambda result: None)
         if self.executor is None:
@@ -154,7 +153,7 @@ class _Run:
             self._stop()
 
     def _fill(self) -> bool:
-        """Start as many calls as may run at a time. Return True if any call runs."""
+        """Start calls up to the limit. Return True if any call is then open."""
         limit = self.workers.count * IN_FLIGHT
         while len(self.running) < limit and not self._one_is_alone():
             call = self._take()
@@ -198,7 +197,10 @@ class _Run:
         return check.call, self.function, *call.arguments
 
     def _next(self) -> "Future[Any]":
-        """Return the future of the next call that ends, or raise `WorkerLost`."""
+        """Return the future of the call that ends next.
+
+        Raises WorkerLost if the executor has no worker for `WAIT_S` seconds.
+        """
         seen_s = time.monotonic()
         while True:
             try:

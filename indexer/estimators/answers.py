@@ -1,7 +1,7 @@
 """Choose a candidate of the index for each item, and compute the item's features.
 
-The scikit-learn estimators predict with both functions. A budget limits the cost that
-the index expects; no time is measured.
+The scikit-learn estimators use this to predict. A budget limits the cost that the index
+expects; no time is measured.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,35 +25,35 @@ from ..index.partial_lookup import PartialLookup
 
 
 def choose_rows(
-    index: Index, package: Package, items: Sequence[Item], amount: float
+    index: Index, package: Package, items: Sequence[Item], budget: float
 ) -> NDArray[np.int64]:
-    """Choose a candidate for each item, and return the rows in the index, shape (N,).
+    """Choose a candidate for each item; return the candidates' rows in the index, (N,).
 
-    The function chooses the most accurate candidate that is expected to cost at most
-    `amount`, in the index's unit, and needs no column that the item lacks. If there
-    is none, it chooses the candidate without features.
+    The choice is the most accurate candidate that is expected to cost at most `budget`,
+    in the index's unit, and needs no feature that the item's missing columns withhold.
+    If there is none, it is the candidate without features.
     """
     withheld = _withheld(items, package).tolist()
     sizes: list[Size] = [1.0] * len(items)
     if not isinstance(items, Records):
         sizes = [one.size for one in items]
     shapes = [*zip(sizes, withheld, strict=True)]
-    rows = {shape: _best(index, package, *shape, amount) for shape in {*shapes}}
+    rows = {shape: _best(index, package, *shape, budget) for shape in {*shapes}}
     return np.array([rows[shape] for shape in shapes])
 
 
 def _best(
-    index: Index, package: Package, size: Size, withheld: int, amount: float
+    index: Index, package: Package, size: Size, withheld: int, budget: float
 ) -> int:
     lookup: Lookup[Any] | PartialLookup = index.lookup
     if withheld:
         lookup = PartialLookup(index, withheld)
-    row = lookup.best(size, amount)
+    row = lookup.best(size, budget)
     return row if row >= 0 else int(np.flatnonzero(package.masks == 0)[0])
 
 
 def _withheld(items: Sequence[Item], package: Package) -> NDArray[np.int64]:
-    """Return a mask for each item, shape (N,), of the features that lack columns."""
+    """Return masks (N,): the features that each item's missing columns withhold."""
     if package.kind != "record":
         return np.zeros(len(items), np.int64)
     needs = ColumnNeeds.of(package)
@@ -73,12 +73,13 @@ def values_by_row(
     items: Sequence[Item],
     chosen: NDArray[np.int64],
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
-    """Compute the feature values of all items, grouped by the chosen row of the index.
+    """Compute the feature values of all items, grouped by the items' candidates.
 
-    `chosen` (N,) has the row of each item. For each row, yields (row, positions,
-    values): `positions` (n,) of the row's items, and the items' feature `values`
-    (n, width), with 0 for features that the row does not need. If an item cannot be
-    used, raises BadInput with the item's position.
+    `chosen` (N,) has the row of each item's candidate in the index. Yields (row,
+    positions, values) for each candidate that occurs: the `positions` (n,) of its
+    items, and their feature `values` (n, width), which are 0 for features that the
+    candidate does not need. If an item cannot be used, raises BadInput with the item's
+    position.
     """
     for row in np.unique(chosen).tolist():
         own = np.flatnonzero(chosen == row)

@@ -52,7 +52,7 @@ COST = "cost"  # unit of costs without a unit
 class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     """The base class of `BudgetClassifier` and `BudgetRegressor`.
 
-    `fit` builds an index. All predictions keep to a budget for each item.
+    `fit` builds an index. Each prediction keeps to the budget for one item.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -120,9 +120,9 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         self.skyline_ = msgspec.to_builtins(at_size.skyline)
 
     def _items(self, X: Any, *, reset: bool) -> Sequence[Item]:
-        """Convert X to items.
+        """Convert X to items. `fit` passes True for `reset`.
 
-        `fit` passes True for `reset`. Otherwise X must have the columns of `fit`.
+        Otherwise X must have the columns that `fit` got.
         """
         if is_table(X):
             X = in_arrow(X)
@@ -212,7 +212,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _terms(self) -> dict[str, Any]:
-        """Return the keys of PROJECT.toml that depend on the kind of labels."""
+        """Return the settings of PROJECT.toml that a subclass decides."""
         raise NotImplementedError
 
     def _held_out(self, dataset: Dataset) -> float | None:
@@ -292,8 +292,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     def _amount(self, budget_ms: float | None, budget: float | None) -> float:
         """Return the budget for one item, in the index's unit.
 
-        If both arguments are None, the estimator's own budget counts. Without
-        any budget, the result is infinite.
+        If both arguments are None, the estimator's parameters `budget_ms` and `budget`
+        apply. If these are None too, the result is infinite.
         """
         unit = str(self._package.meta["unit"])
         if budget_ms is None and budget is None:
@@ -313,7 +313,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     def _answers(
         self, X: Any, budget_ms: float | None, budget: float | None
     ) -> tuple[int, Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]]:
-        """Choose a model for each item of X, and compute the model's features.
+        """Choose a model for each item of X, and compute the features that it reads.
 
         Returns the number of items, and the iterator of `values_by_row`.
         """
@@ -375,7 +375,7 @@ def _is_file(name: str) -> bool:
 
 
 def _amounts(cost: Any) -> dict[str, float]:
-    """Return a column's cost, by unit. A number without a unit has the unit `COST`."""
+    """Return a column's cost, by unit. The unit of a bare number is `COST`."""
     if isinstance(cost, Mapping):
         return dict(cost)
     return {COST: float(cost)}

@@ -44,21 +44,22 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         compiled form; its parameters must be numbers, texts and lists.
     alpha
         Factor, at least 1. A search that has enough time proves that no untrained
-        feature set is more than `alpha` times as good as the chosen one.
+        feature set is more than `alpha` times as good as a trained subset of it.
     search_budget_s
-        Seconds of training for the search of feature sets. None for the time of three
-        trainings on all features, at least 30 s and at most two minutes.
+        Maximum seconds of training in the search for feature sets. None for three times
+        the seconds of training on all features, but at least 30 s and at most 120 s.
     costs
-        Cost of a table's columns, by name: a number, or amounts by unit, such as
-        `{"TT4": {"usd": 22.78}}`. Budgets are then in that unit. None for measured
-        seconds.
+        Declared costs of a table's columns: a mapping from names to numbers, or to
+        amounts by unit, such as `{"TT4": {"usd": 22.78}}`. Budgets are then in that
+        unit. None to measure costs in seconds.
     budget_ms, budget
-        Budget for one item, if a method is called without a budget, as by
-        scikit-learn's tools. Either may be changed after `fit`. None for no limit: the
-        most accurate model answers.
+        Default budget for one item: milliseconds, or an amount in the unit of `costs`.
+        It applies if a method is called without a budget, as scikit-learn's tools do,
+        and may be changed after `fit`. If both are None, the most accurate model
+        answers.
     held_out
-        Share of the items on which quality is measured, in (0, 1). None for a quarter,
-        or for five-fold cross-validation if items are few, as in PROJECT.toml.
+        Share of the items, in (0, 1), that is held out to measure quality. None for a
+        quarter, or for five-fold cross-validation if there are few items.
     measure
         Quality to maximise: "accuracy", "balanced_accuracy", "macro_f1", "auc",
         "log_loss" or "cost". A learner that accepts class weights is trained with
@@ -67,7 +68,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         Costs for the measure "cost": a mapping from the right class to a mapping from
         the answered class to the cost of this answer.
     exits
-        False if a server of the index shall always evaluate the whole plan.
+        If False, a server always evaluates the whole plan. If True, it may answer
+        early; see `[exits]` of PROJECT.toml.
     kind
         Kind of the items; "image" if strings in X are paths of images. None for the
         kind that the types in X imply.
@@ -92,10 +94,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     feature_names_in_ : (n_features_in_,)
         Names of a table's columns, if the names are strings.
     cost_curves_ : list of dict
-        The `name`, `coefficients` and quantile of the cost curve of each feature, then
-        of each step.
+        The cost curve of each feature, then of each step: `name`, `coefficients`, and
+        `covered`, the share of measured times that are not above the curve.
     skyline_ : list of dict
-        The candidates on the skyline of the median size, by ascending `cost`, with
+        The candidates on the skyline of the median item size, by ascending `cost`, with
         `quality` and `features`.
 
     Examples
@@ -172,8 +174,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         Raises
         ------
         BadInput
-            If X, y, features, learner or costs are unusable, no class has two items, or
-            the learner does not accept weights ("auto" does not).
+            If X, y, features, learner or costs are unusable, if every class has only
+            one item, or if the learner does not accept weights ("auto" does not).
         """
         self._validate_params()
         items = self._items(X, reset=True)
@@ -216,7 +218,9 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def _held_out(self, dataset: Dataset) -> float | None:
         """Return the share of items to hold out, or None for the default share.
 
-        The share is at least 1 / g if the smallest class has g groups of items.
+        Items are divided into about 1 / share parts. If a class has items of fewer
+        groups than there are parts, g >= 2, the share is raised to 1 / g, so that each
+        part contains the class.
         """
         share = super()._held_out(dataset)
         parts = parts_of(HELD_OUT if share is None else share)
@@ -235,9 +239,9 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         X
             Items, as in `fit`.
         budget_ms
-            Milliseconds for one item. If both budgets are None, the estimator's own
-            `budget_ms` or `budget` counts; without any budget, the most accurate model
-            answers.
+            Milliseconds for one item. If both arguments are None, the estimator's
+            parameters `budget_ms` and `budget` apply. If these are None too, the most
+            accurate model answers.
         budget
             Budget for one item in the unit of `costs`, if costs were declared.
 
@@ -256,8 +260,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def _gives_probabilities(self) -> bool:
         """Return True if the models' scores are probabilities.
 
-        Scikit-learn's tools ask before `fit`. The answer for the learner "auto"
-        is then True, as some of its learners have probabilities.
+        Scikit-learn's tools call this before `fit`. For the learner "auto", the result
+        is then True, because some of its learners have probabilities.
         """
         if "_probabilities" in vars(self):
             return self._probabilities
@@ -298,10 +302,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def _scores(
         self, X: Any, budget_ms: float | None, budget: float | None
     ) -> NDArray[np.float64]:
-        """Return scores (N, K).
+        """Return scores (N, K) of all classes.
 
-        A class outside the model's training items gets 0 if scores are
-        probabilities, otherwise the model's lowest score.
+        A class that the model was not trained on gets 0 if scores are probabilities,
+        otherwise the model's lowest score.
         """
         count, parts = self._answers(X, budget_ms, budget)
         found = np.empty((count, len(self.classes_)))

@@ -31,11 +31,11 @@ def items_of(
 ) -> Sequence[Item]:
     """Convert X to N items: a table, an array (N, d), or N texts, images or mappings.
 
-    All items must be of one kind. They come in a list, or in a column of pandas,
-    Polars or Arrow. Images are bytes, or paths of files; a string is a text, or a
-    path if `kind` is "image". `fitted` has the names and kinds of the columns in
-    `fit`, in the order of the columns in X; these names replace those in X. In
-    `fit` it is None, and columns without names are called x0, x1 ...
+    N separate items must all be of one kind, in a list or in a column of pandas, Polars
+    or Arrow. Images are bytes, or paths of files; a string is a path if `kind` is
+    "image", otherwise a text. `fitted` maps the names of the columns that `fit` got, in
+    the order of X's columns, to their kinds. These names replace the names in X. `fit`
+    itself passes None; then columns without names are called x0, x1 ...
     """
     if is_table(X):
         names, cells = _table_columns(X)
@@ -165,7 +165,7 @@ def _records(
 
 
 def _column(name: str, cells: Any, *, is_fitted: bool) -> Column:
-    """Read a column. If `is_fitted`, strings are words, not numbers or dates."""
+    """Read a column. If `is_fitted`, strings are not parsed as numbers or dates."""
     import pyarrow as pa
 
     if not isinstance(cells, pa.Array | pa.ChunkedArray):
@@ -181,7 +181,7 @@ def _column(name: str, cells: Any, *, is_fitted: bool) -> Column:
 
 
 def _arrow_of(name: str, cells: Any) -> Any:
-    """Convert a column, of which all cells are numbers or all are strings, to Arrow."""
+    """Convert a column to Arrow. Its cells must be all numbers or all strings."""
     import pyarrow as pa
 
     if hasattr(cells, "sparse"):
@@ -204,7 +204,7 @@ def _arrow_of(name: str, cells: Any) -> Any:
 
 
 def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.float64]:
-    """Return an array (count,) with each number of `known` in its row, else NaN."""
+    """Return an array (count,) of the numbers in `known`, by row, else NaN."""
     numbers = np.full(count, np.nan)
     for row, one in known.items():
         try:

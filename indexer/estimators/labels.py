@@ -16,7 +16,7 @@ from .items import is_missing
 
 
 def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Convert labels to an array (N,), and pandas' own types to types of NumPy.
+    """Convert labels to an array (N,); data types of pandas become types of NumPy.
 
     Raises BadInput or ValueError if a label is missing or infinite.
     """
@@ -34,7 +34,7 @@ def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
 
 
 class Counted(NamedTuple):
-    """The items to fit, after items of weight 0 are left out."""
+    """The items to fit, without items of weight 0."""
 
     items: Sequence[Item]
     labels: NDArray[Any]
@@ -50,7 +50,7 @@ def count_items(
 ) -> Counted:
     """Return the items to fit, without items of weight 0.
 
-    Raises ValueError if lengths differ or weights are invalid.
+    Raises ValueError if the arguments differ in length, or weights are invalid.
     """
     check_consistent_length(items, labels, groups, sample_weight)
     if groups is not None:

@@ -141,8 +141,8 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     ) -> Floats:
         """Predict numbers (N,), each with the most accurate model within the budget.
 
-        If the budget is too small for any model, the number is the labels'
-        mean. For the arguments see `BudgetClassifier.predict`.
+        If the budget is too small for any model, the prediction is the mean of the
+        labels. For the arguments see `BudgetClassifier.predict`.
         """
         count, parts = self._answers(X, budget_ms, budget)
         numbers = np.empty(count)
@@ -155,9 +155,10 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     ) -> Floats:
         """Return a lower and an upper bound for the label of each item, shape (N, 2).
 
-        For a share `coverage` of new items, the label lies within the bounds.
-        They follow from the chosen model's residuals on held-out items (split
-        conformal prediction). For the arguments see `predict`.
+        For at least the share `coverage` of new items, the label is expected to lie
+        within the bounds. They follow from the chosen model's residuals on held-out
+        items (split conformal prediction). For the arguments see
+        `BudgetClassifier.predict`.
         """
         count, parts = self._answers(X, budget_ms, budget)
         found = np.empty((count, 2))

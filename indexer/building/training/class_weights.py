@@ -1,4 +1,4 @@
-"""Weights of classes for fitting learners, and costs of wrong answers."""
+"""Class weights for fitting learners, and the costs of wrong answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -32,7 +32,8 @@ def costs_by_code(
 ) -> Floats:
     """Return a matrix (K, K): the cost of answering class j for an item of class i.
 
-    A cost that `costs[right][answer]` lacks is 0 for right and 1 for wrong answers.
+    `costs[right][answer]` has the cost of an answer. Costs that it does not name are 0
+    for right answers and 1 for wrong ones.
     """
     matrix = 1.0 - np.eye(len(labels))
     places = {label: code for code, label in enumerate(labels)}
@@ -47,14 +48,17 @@ def costs_by_code(
 
 
 def metric_of(terms: Terms, labels: Sequence[str]) -> Metric:
-    """Return the metric of quality that the project names; `labels` are its classes."""
+    """Return the project's metric of quality, for items of the classes `labels`."""
     quality = terms.project.quality
     costs = costs_by_code(quality.costs, labels) if quality.costs else None
     return Metric(quality.measure_of(terms.task), len(labels), costs)
 
 
 def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | None:
-    """Return weights of classes (K,), of mean 1 over items; None if all are equal."""
+    """Return class weights (K,) for fitting; None if all classes have equal weight.
+
+    The mean weight over all items is 1.
+    """
     labels, codes, weights = dataset.labels, dataset.codes, dataset.weights
     if not labels:
         return None
@@ -79,14 +83,14 @@ def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | 
 
 
 class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that fits its estimator with weights of classes, shape (K,)."""
+    """A classifier that fits its estimator with class weights, shape (K,)."""
 
     def __init__(self, estimator: Any, class_weights: Floats) -> None:
         self.estimator = estimator
         self.class_weights = class_weights
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> Self:
-        """Fit a copy of the estimator; each row has the weight of its class."""
+        """Fit a copy of the estimator, with the class weight of each row's label."""
         weights = self.class_weights[y]
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(X, y, **weighing(self.estimator_, weights / weights.mean()))

@@ -1,4 +1,4 @@
-"""Columns with a single value or none: warnings, and a mask to leave them out."""
+"""Columns of equal or empty cells: warnings, and a mask to leave them out."""
 
 import logging
 from collections.abc import Sequence
@@ -20,10 +20,11 @@ Floats = NDArray[np.float32]
 def say_dull_columns(
     extractor: Extractor, values: Floats, trained: Sequence[Rows], *, everywhere: bool
 ) -> None:
-    """Warn of columns that have one value, or none, in the rows of a training.
+    """Warn of table columns in which all cells are equal, or all are empty.
 
-    `values` (N, width) are feature values, and `trained` has the rows of each training.
-    If `everywhere` is true, a column with one value in all N rows is named, too.
+    `values` (N, width) are feature values. `trained` has the rows of each training; a
+    column is named if it is constant in the rows of one training. A column that is
+    constant in all N rows is named only if `everywhere` is true.
     """
     names = {
         place: name
@@ -66,7 +67,7 @@ def _dull(values: Floats) -> NDArray[np.bool_]:
 def varying_columns(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return a mask (d,): True for a column of X (N, d) with at least two values.
 
-    NaN counts as a value, unless the estimator is a pipeline, which fills in numbers.
+    NaN counts as a value, except for a pipeline, which replaces NaN by a number.
     """
     low, high = np.fmin.reduce(X), np.fmax.reduce(X)
     differ: NDArray[np.bool_] = low < high  # False for NaN: an empty column

@@ -1,9 +1,9 @@
-"""A search that finds good sets soon, and then proves how good they are.
+"""A search that trains good sets early, and then bounds the quality of all others.
 
-First `order_by_gain` orders the features, trained on a sample of the rows. Then sets of
-the first 1, 2, ... features of an order are trained on all rows. From there Poly-Dom
-continues with smaller and smaller alphas, until the project's alpha is proven or the
-time is up.
+First, `order_by_gain` orders the features by training models on a sample of the rows.
+Then the sets of the first 1, 2, ... features in this order are trained on all rows.
+Last, Poly-Dom runs with smaller and smaller alphas, until the project's alpha is proven
+or the time is up.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -29,7 +29,7 @@ COVERED = 0.95  # share of the violations within a measured tolerance
 
 
 class SetTrainer(Protocol):
-    """The part of the interface of `Trainer` that a search uses."""
+    """The interface of a feature set trainer that a search uses; see `Trainer`."""
 
     workers: int
     spent: Spent
@@ -42,7 +42,7 @@ class SetTrainer(Protocol):
         """Yield the quality of each set in turn; train a set first if needed."""
 
     def seconds(self, mask: int) -> float:
-        """Return the seconds of training a set that `qualities` has yielded."""
+        """Return the seconds that training a set took, once `qualities` yielded it."""
 
     def on_sample(self, count: int) -> Self:
         """Return a trainer that trains on a sample of `count` rows."""
@@ -72,11 +72,11 @@ def search_progressively(
 ) -> ProgressiveSearch:
     """Search sets of m features until the project's alpha is proven or the time is up.
 
-    The time is the sum of the seconds of each training, which are stored with the
-    trained set: so a repeated search ends at the same set. If `tolerance` is None, it
-    is measured on the sets that are trained before Poly-Dom: as the quantile `COVERED`
-    of the falls in quality when features are added. `cost_of` returns the cost of a
-    set's features.
+    Time is counted as the sum of training times. The cache stores them with the trained
+    sets, so a repeated search ends at the same set. `cost_of` returns the cost of a
+    set's features. `tolerance` is the loss of quality that Poly-Dom allows when
+    features are added. None measures it on the sets that are trained before Poly-Dom
+    starts: the quantile `COVERED` of their losses.
     """
     full = (1 << m) - 1
     ends = [0, full]
@@ -114,14 +114,14 @@ def search_progressively(
 
 
 def _violation(m: int, known: Mapping[int, float]) -> float:
-    """Return the `COVERED` quantile of the falls in quality when features are added."""
+    """Return the `COVERED` quantile of quality lost when features are added."""
     masks = np.array(sorted(known), np.uint64)
     qualities = np.array([known[mask] for mask in masks.tolist()])
     return measure_violations(m, masks, qualities).quantile(COVERED)
 
 
 def _on_few_rows(trainer: SetTrainer, m: int, limit_s: float) -> SetTrainer:
-    """Return a trainer for ordering features, on as many rows as time allows."""
+    """Return a trainer for ordering features, on as many rows as `limit_s` allows."""
     trials_s = TRIALS * m * trainer.seconds((1 << m) - 1) / trainer.workers
     share = min(1.0, TRYING * limit_s / max(trials_s, 1e-9))
     count = max(FEWEST, round(share * trainer.rows))
@@ -136,9 +136,10 @@ def _find_orders(
     limit_s: float,
     progress: Progress,
 ) -> list[Order]:
-    """Order features twice, by gain per cost and by gain, each in half of the time.
+    """Return two orders of the features: by gain per cost, and by gain.
 
-    The sets that are trained meanwhile are added to `known`, with their qualities.
+    Each may take half of `limit_s`. Sets that are trained for this purpose are added to
+    `known`, with their qualities.
     """
 
     def is_over(until_s: float) -> bool:
@@ -180,7 +181,7 @@ def _beginnings(
 
 
 def _spread(masks: list[int]) -> list[int]:
-    """Reorder a list so that its first k entries, for any k, span the whole list."""
+    """Reorder a list so that its first k entries spread evenly over it, for any k."""
     bits = len(masks).bit_length()
     places = sorted(range(len(masks)), key=lambda place: f"{place:0{bits}b}"[::-1])
     return [masks[place] for place in places]

@@ -1,10 +1,11 @@
 """The quality of answers by any metric, as a mean of contributions of the items.
 
-Quality is in [0, 1]; higher is better. An item's contribution, its `part`, is the
-influence function of the metric: the weighted mean of all parts is the quality, and the
-part determines the derivative of the quality by the item's weight. Parts are exact for
-means over items, such as accuracy, and first-order approximations for AUC, F1 and the
-like. So a bootstrap of any metric needs only means of parts.
+Quality is in [0, 1]; higher is better. The quality is the weighted mean of one number
+per item, its contribution (`parts`). For a metric that is a mean over items, such as
+accuracy, this is the item's score. For AUC, F1 and the like, it is the quality plus the
+metric's influence function at the item: a first-order approximation of how the quality
+changes with the item's weight. So a bootstrap of any metric only averages
+contributions.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +44,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """A metric of the quality of answers, such as accuracy."""
+    """A metric that measures the quality of answers, such as accuracy."""
 
     # "accuracy", "balanced_accuracy", "macro_f1", "auc", "log_loss" or "cost" of
     # classes, "r2" or "mae" of numbers
@@ -54,7 +55,7 @@ class Metric:
     costs: Floats | None = None
 
     def facts(self) -> list[Any]:
-        """Return plain data that identifies the metric."""
+        """Return plain data that identifies the metric, for keys of the cache."""
         return [self.name, None if self.costs is None else self.costs.tolist()]
 
     def answers(self, model: Model, values: NDArray[np.float32]) -> Answers:
@@ -78,9 +79,9 @@ class Metric:
     def evaluate(
         self, answers: Answers, targets: NDArray[Any], weights: Floats
     ) -> Evaluation:
-        """Return the quality of the answers for N > 0 items with labels `targets`.
+        """Return the quality of answers to N > 0 items with labels `targets` (N,).
 
-        The items have weights (N,) above 0.
+        `weights` (N,) are the items' weights, above 0.
         """
         mean = weights / weights.mean()
         return MEASURES[self.name](self, answers, targets, mean)
@@ -172,11 +173,12 @@ MEASURES: Mapping[str, Callable[[Metric, Answers, Any, Floats], Evaluation]] = {
 
 
 def residual_interval(residuals: Floats, coverage: float) -> tuple[float, float]:
-    """Return an interval that contains a share `coverage` of fresh residuals or more.
+    """Return an interval with at least the share `coverage` of fresh residuals.
 
     This is split conformal prediction with equal tails. The bounds are the k-th
-    smallest and the k-th largest of N > 0 residuals of held-out items, k = floor((N +
-    1) (1 - coverage) / 2), or the extremes if N is too small.
+    smallest and the k-th largest of N > 0 residuals of held-out items, where k =
+    floor((N + 1) (1 - coverage) / 2). If k is 0, the bounds are the smallest and the
+    largest residual.
     """
     ordered = np.sort(residuals)
     beyond = int((len(ordered) + 1) * (1 - coverage) / 2)
@@ -189,14 +191,15 @@ def _mean(parts: Floats, weights: Floats) -> Evaluation:
 
 
 def _shares(codes: Codes, weights: Floats, classes: int) -> Floats:
-    """Return the sum of weights of each class (K,), divided by the number of items."""
+    """Return each class's sum of weights (K,), divided by the number of items."""
     return np.bincount(codes, weights, classes) / len(codes)
 
 
 def _explained(errors: Floats, spread: Floats, weights: Floats) -> Evaluation:
     """Return the quality 1 - mean error / mean spread, or 0 if this is negative.
 
-    `spread` (N,) are the errors of the best constant answer.
+    `errors` (N,) are the errors of the answers. `spread` (N,) are the errors of the
+    constant answer with the smallest mean error.
     """
     error, around = (
         float(np.average(one, weights=weights)) for one in (errors, spread)
@@ -210,9 +213,9 @@ def _explained(errors: Floats, spread: Floats, weights: Floats) -> Evaluation:
 def _area(own: NDArray[np.bool_], scores: Floats, weights: Floats) -> Evaluation | None:
     """Return the area under the ROC curve of one class against all others.
 
-    None if one side has no items. An item's part depends on the share of items of the
-    other side that are ranked rightly against it (DeLong, DeLong and Clarke-Pearson,
-    1988).
+    `own` (N,) is True for the items of the class. Returns None if it is True for all
+    items or for none. An item's contribution depends on the share of the other side's
+    items that its score ranks correctly (DeLong, DeLong and Clarke-Pearson, 1988).
     """
     _, rank = np.unique(scores, return_inverse=True)
     inside, outside = np.where(own, weights, 0.0), np.where(own, 0.0, weights)

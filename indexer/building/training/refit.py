@@ -1,7 +1,7 @@
-"""Training of the index's models again, on all labelled items.
+"""Training of the index's models once more, on all labelled items.
 
-The items that quality was measured on are trained on, too. Items that are set aside to
-calibrate early exits are never trained on.
+This includes the items on which quality was measured. It excludes the items that are
+set aside to calibrate early exits.
 """
 
 import math
@@ -50,10 +50,10 @@ def refit(
     costs: MeasuredCosts,
     resources: Resources,
 ) -> KeptModels:
-    """Train the candidates' models on all items, the best first, and time them again.
+    """Train the candidates' models on all items, and measure their times again.
 
-    If the project trains no model again, or if the time is up, a candidate keeps the
-    model that `trainer` trained.
+    The best candidates come first. A candidate keeps the model that `trainer` trained
+    if the project turns this off, or if the time is up.
     """
     masks, old_costs = candidates.masks, candidates.model_costs
     if not data.project.refits:
@@ -74,7 +74,7 @@ def refit(
 def make_full_trainer(
     data: Prepared, trainer: Trainer, resources: Resources
 ) -> Trainer:
-    """Return a trainer that trains on all items, and has spent no time yet."""
+    """Return a trainer that trains on all items and counts its time from 0."""
     key = digest(trainer.task.key, "refit")
     undivided = resources.cache.share(f"sets/{key}/division", {})
     task = replace(trainer.task, division=undivided, key=key)
@@ -87,9 +87,10 @@ def make_full_trainer(
 def train_ahead(
     searched: SearchedSets, data: Prepared, trainer: Trainer, resources: Resources
 ) -> None:
-    """Train all sets that the index may keep on all items, before models are timed.
+    """Train, on all items, the sets that the index will probably keep.
 
-    So a build that waits for times of another machine stops less often.
+    This happens before any model is timed, so that a build whose models another machine
+    times has to stop and wait less often.
     """
     if data.project.refits:
         full = make_full_trainer(data, trainer, resources)
@@ -99,7 +100,7 @@ def train_ahead(
 
 
 def _limit_s(data: Prepared, trainer: Trainer) -> float:
-    """Return the seconds that training on all items may take."""
+    """Return the maximum seconds of training on all items."""
     search = data.project.search
     # an index has one form of each learned feature, which all its models read
     if search.method != "progressive" or data.final is not data.table:
@@ -117,7 +118,7 @@ def train_again(
 ) -> frozenset[int]:
     """Train sets on all items, the best first; return the sets that were trained.
 
-    No further training starts after `limit_s` seconds of training.
+    No training starts once the trainings have taken `limit_s` seconds in total.
     """
     order = sorted(masks, key=lambda mask: -qualities[mask])
     again = set[int]()

@@ -50,13 +50,14 @@ class SearchedSets:
         budgets: tuple[float, float] | None = None,
         may_lack: Sequence[int] = (),
     ) -> NDArray[np.int64]:
-        """Return the ascending positions in `sets` of the sets that an index keeps.
+        """Return the positions in `sets`, ascending, of the sets that an index keeps.
 
-        An index keeps the empty set; the sets that no other set dominates, at these
-        sizes and budgets; and for each mask in `may_lack`, the best sets without its
-        features. After Greedy it also keeps the first 1, 2, ... features of a sequence
-        if they are better than all shorter beginnings: they answer if time runs out.
-        `coefficients` (C, T) are the cost polynomials of `sets`.
+        These are the empty set; the sets that no other set dominates at these sizes and
+        budgets; and for each mask of features in `may_lack`, the best sets without
+        these features. After Greedy, they also include the first 1, 2, ... features of
+        each sequence, if they are better than all shorter beginnings, because such a
+        set answers when time runs out. `coefficients` (C, T) are the cost polynomials
+        of `sets`.
         """
         qualities = np.array([self.qualities[mask] for mask in self.sets])
         kept = {0, *prune(coefficients, qualities, sizes, budgets).tolist()}
@@ -70,9 +71,10 @@ class SearchedSets:
         return np.array(sorted(kept))
 
     def likely_kept(self) -> list[int]:
-        """Return the sets that `keep` may return, before costs of models are known.
+        """Return the sets that `keep` will probably keep, before models are timed.
 
-        After Poly-Dom, a set is left out if one of its subsets has a higher quality.
+        After Poly-Dom, a set is left out if a subset, whose features cost less, is
+        better.
         """
         if self.sequences:
             return [*self.sets]
@@ -85,11 +87,10 @@ class SearchedSets:
         ]
 
     def order(self, masks: list[int], cost_of: CostOf) -> tuple[Orders, Orders]:
-        """Return an order of each set's features, and the sets that answer early.
+        """Return (orders, fallbacks) of the sets `masks`, as `order_features` does.
 
-        The second result has a tuple for each set: the position of the set that answers
-        after each feature. After Greedy, a set has the order of the first sequence that
-        contains it.
+        After Greedy, a set has the order of the first sequence that begins with its
+        features.
         """
         qualities = np.array([self.qualities[mask] for mask in masks])
         if not self.sequences:
@@ -133,7 +134,7 @@ def make_trainer(data: Prepared, learner: Setting, resources: Resources) -> Trai
 
 
 def no_costs(_: int) -> float:
-    """Raise an error. Replaces the cost function in Poly-Dom, which needs no costs."""
+    """Raise an error. Poly-Dom gets this as its cost function, and never calls it."""
     raise NotImplementedError
 
 
@@ -148,10 +149,10 @@ def search_sets(
 ) -> SearchedSets:
     """Train the feature sets that the project's search method needs.
 
-    `m` is the number of features, and `cost_of` returns the cost of a set's features.
-    The tolerance is how much a set's quality may fall when features are added. If the
-    project names none, it is 0 if `grows` is true, as for accuracy, and is measured
-    otherwise.
+    `m` is the number of features, and `cost_of` returns the cost of a set's features. A
+    search needs a tolerance: the allowed loss of quality when features are added. If
+    the project names none, it is measured, or it is 0 if `grows` is true, because the
+    metric is expected to grow with the features, as accuracy is.
     """
     tolerance = 0.0 if grows and search.tolerance is None else search.tolerance
     if search.method == "progressive":
@@ -179,7 +180,7 @@ def _search_all(
     tolerance: float | None,
     on_progress: OnProgress,
 ) -> poly_dom.PolyDomSearch:
-    """Search sets; search again while the measured tolerance exceeds the one used."""
+    """Run Poly-Dom; run it again while the measured tolerance is above the one used."""
     begun_s, known, tried = trainer.spent.seconds, dict[int, float](), tolerance or 0.0
     while True:
         left, left_s = search.trainings, search.budget_s

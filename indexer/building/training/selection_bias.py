@@ -1,18 +1,19 @@
 """Selection bias: the best of many sets looks better than it is.
 
-If a set is the best of many on some items, part of this is luck with these items. The
-more sets and the fewer items, the more luck. Efron's bootstrap of optimism measures the
-luck: draw the items again, find the best set on the drawn items, and compare its
-quality there with its quality on all items.
+The set with the best measured quality owes part of this quality to luck: it suits the
+measured items by chance. Luck grows with the number of sets and shrinks with the number
+of items. Efron's bootstrap of optimism measures it: draw the items with replacement,
+find the best set on the drawn items, and subtract its quality on all items from its
+quality on the drawn items.
 
-The bootstrap alone measures too little luck, because a draw has luck of its own beside
-the luck of the items. Let t be the standard deviation of the sets' true qualities, and
-s that of their luck on the items. Let m be the expected maximum of one standard normal
-number for each set. Then the luck of the best set on the items is m s^2 / sqrt(s^2 +
-t^2). The bootstrap measures m s^2 / sqrt(2 s^2 + t^2) if it draws as many items, and 2
-m s^2 / sqrt(3 s^2 + t^2) if it draws half as many. The ratio of these two measured
-numbers yields t / s, and so the factor that corrects the first number: 1 if sets differ
-much, sqrt(2) if all are alike.
+This measures too little, because each draw adds chance to that of the items. Let t be
+the standard deviation of the sets' true qualities, s the standard deviation of their
+luck on the items, and m the expected maximum of one standard normal number per set.
+Then the luck of the best set on the items is m s^2 / sqrt(s^2 + t^2). The bootstrap
+measures m s^2 / sqrt(2 s^2 + t^2) if a draw has as many items as were measured, and 2 m
+s^2 / sqrt(3 s^2 + t^2) if it has half as many. The ratio of these two measured numbers
+yields t / s, and so the factor that corrects the first number: 1 if the sets' true
+qualities differ much, sqrt(2) if they are equal.
 """
 
 from typing import Any
@@ -37,16 +38,18 @@ def expected_qualities(
     seed: int,
     corrected: NDArray[Any] | None = None,
 ) -> Floats:
-    """Return qualities to expect on fresh items (K,), for sets chosen as the best.
+    """Return the quality to expect on fresh items (K,) of each chosen set.
 
-    Each chosen set counts as the best of all sets that cost no more. The expected
-    qualities keep the order of the measured qualities, and are at most as high.
+    A chosen set is treated as the best of all sets that cost no more. An expected
+    quality is at most as high as the measured quality.
 
-    `parts` (E, N) are the contributions of N items to the qualities of E sets: a
-    quality is their mean with `weights` (N,), and no set was trained on these items.
-    `costs` (E,) are for one size. `chosen` (K,) are positions of the sets to correct.
-    The bootstrap draws whole `groups` (N,). If `corrected` (E, N) is given, sets are
-    still chosen by `parts`, but the qualities are the means of `corrected`.
+    `parts` (E, N) are the contributions of N items to the qualities of E sets. A set's
+    measured quality is their mean, weighted by `weights` (N,). No set was trained on
+    these items. `costs` (E,) are the sets' costs at one item size. `chosen` (K,) are
+    the positions of the chosen sets. The bootstrap draws whole groups of items;
+    `groups` (N,) has the number of each item's group. If `corrected` (E, N) is given,
+    sets are still chosen by `parts`, but qualities are means of `corrected`; otherwise
+    the expected qualities keep the order of the measured ones.
     """
     corrected = parts if corrected is None else corrected
     observed = np.average(corrected, axis=1, weights=weights)
@@ -73,9 +76,9 @@ def _luck(
     weights: Floats,
     seed: int,
 ) -> Floats:
-    """Return the mean luck (E,) of the best of the first e sets, for e = 1 ... E.
+    """Return the expected luck (E,) of the best of the first e sets, for e = 1 ... E.
 
-    Luck is the difference of measured quality and the quality to expect.
+    Luck is the measured quality minus the expected quality on fresh items.
     """
     rng = np.random.default_rng([seed, 2])
     names, own = np.unique(groups, return_inverse=True)
@@ -95,9 +98,9 @@ def _drawn_luck(
     count: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Return the mean luck (E,), over many draws, of the best of the first e sets.
+    """Return the bootstrap's luck (E,) of the best of the first e sets, e = 1 ... E.
 
-    A draw has `count` groups, with replacement; e = 1 ... E.
+    It is the mean over many draws of `count` groups with replacement.
     """
     items = parts.shape[1]
     draws = max(FEWEST_DRAWS, min(DRAWS, CELLS // items))
@@ -116,7 +119,10 @@ def _drawn_luck(
 
 
 def _averages(parts: NDArray[Any], counted: NDArray[np.float32]) -> Floats:
-    """Return means (D, E) of `parts` (E, N), weighted by the rows of `counted`."""
+    """Return the means (D, E) of the E rows of `parts`, with D vectors of weights.
+
+    `parts` has shape (E, N), and the weights `counted` have shape (D, N).
+    """
     sets, items = parts.shape
     means = np.empty((len(counted), sets))
     step = max(1, CELLS // items)

@@ -1,4 +1,4 @@
-"""Training on feature sets: in parallel, each set once, kept in the cache."""
+"""Training of feature sets in parallel, each set once; results are cached."""
 
 import math
 import time
@@ -39,9 +39,9 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingTask:
-    """Everything that a training needs, except the feature set.
+    """All that a worker needs to train a feature set, except the set.
 
-    It is small, since it is sent with each call.
+    Each call to a worker carries a copy; large arrays are shared instead of copied.
     """
 
     # Arrays of N items: `values` (N, width) float32 of features and `codes` (N,) int64
@@ -75,7 +75,8 @@ class TrainingTask:
     def splits(self) -> list[tuple[Rows, Rows]]:
         """Pairs of training rows and testing rows: one pair, or one per fold.
 
-        The list is empty if models are trained on all rows and nothing is tested.
+        The list is empty if models are trained on all rows, and no row is left for
+        testing.
         """
         count = len(self.division) // 2
         names = [(f"train_{part}", f"test_{part}") for part in range(count)]
@@ -101,9 +102,9 @@ class TrainingTask:
         return make_learner(self.learner, self.seed, self.kind)
 
     def fitting_weights(self, rows: Rows) -> Floats | None:
-        """Return the rows' weights for fitting a learner; None if all are equal.
+        """Return weights of rows for fitting a learner; None if all are equal.
 
-        A weight is the item's weight times the weight of its class.
+        A row's weight is the weight of its item times the weight of its class.
         """
         by_class = self.items.get("class_weights")
         if by_class is None and "weights" not in self.items:
@@ -115,17 +116,17 @@ class TrainingTask:
         return weights
 
     def weights_of(self, rows: Rows) -> Floats:
-        """Return the rows' weights for measuring quality; 1 if there are none."""
+        """Return weights of rows for measuring quality; 1 if items have no weights."""
         weights: Floats | None = self.items.get("weights")
         return np.ones(len(rows)) if weights is None else weights[rows]
 
     def name(self, mask: int) -> str:
-        """Return the name of the cache entry of a trained set."""
+        """Return the name of a set's entry in the cache."""
         return f"sets/{self.key}/{mask:x}"
 
 
 def division_of(splits: Sequence[tuple[Rows, Rows]]) -> dict[str, Rows]:
-    """Return splits as arrays with names, in the form of `TrainingTask.division`."""
+    """Return splits as named arrays, the form of `TrainingTask.division`."""
     arrays = dict[str, Rows]()
     for part, (train, test) in enumerate(splits):
         arrays |= {f"train_{part}": train, f"test_{part}": test}
@@ -140,7 +141,7 @@ class Spent:
 
 
 class TrainedSet(NamedTuple):
-    """A trained feature set, in the form of its cache entry."""
+    """A trained feature set, with the content of its cache entry."""
 
     mask: int
     meta: dict[str, Any]
@@ -148,13 +149,13 @@ class TrainedSet(NamedTuple):
 
 
 class Trainer:
-    """Trains feature sets for one task, and keeps their qualities and models.
+    """Trains feature sets for one task, and caches their qualities and models.
 
-    Quality is measured with the compiled model, which will be served, on items that it
-    was not trained on. With folds, the model of the last fold is kept. `spent` has the
-    seconds of all trainings that were asked for, divided by the number of processes. If
-    an earlier run trained a set, its seconds in that run are added, so that a repeated
-    search with a time limit ends at the same set.
+    Quality is measured with the compiled model, on items that the model was not trained
+    on. With folds, the model of the last fold is kept. `spent` counts the training time
+    of all sets that were asked for, in seconds, divided by the number of processes. A
+    set from the cache counts with the time that its training took, so a repeated search
+    with a time limit ends at the same set.
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class Trainer:
         return len(self.task.splits[0][0])
 
     def seconds(self, mask: int) -> float:
-        """Return the seconds of training a set that `qualities` has yielded."""
+        """Return the seconds that training a set took, once `qualities` yielded it."""
         return self._seconds[mask]
 
     def qualities(self, masks: Sequence[int]) -> Generator[float]:
@@ -194,7 +195,7 @@ class Trainer:
             yield quality
 
     def on_sample(self, count: int) -> Self:
-        """Return a trainer on `count` training rows that keep the shares of classes."""
+        """Return a trainer on `count` training rows with the same shares of classes."""
         train, test = self.task.splits[0]
         rows = draw_sample(self.task.codes[train], count, self.task.seed)
         key = digest(self.task.key, "sample", count)
@@ -206,7 +207,7 @@ class Trainer:
     def _read(
         self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> tuple[float, float]:
-        """Return a set's quality and seconds; raise an error for a bad entry."""
+        """Return a cache entry's quality and seconds; raise an error if damaged."""
         self._read_model(meta, arrays)
         for name, shape in self._shapes().items():
             if arrays[name].shape != shape:
@@ -264,7 +265,7 @@ class Trainer:
         return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
 
     def residuals(self, mask: int) -> Floats:
-        """Return label minus answer (N,) for N tested items; labels must be numbers."""
+        """Return label minus answer (N,) for N tested items; for regression only."""
         return self._entry(mask)[1]["residuals"].astype(np.float64)
 
     def parts(self, masks: Sequence[int]) -> NDArray[Any]:
@@ -284,8 +285,8 @@ class Trainer:
     def answers(self, masks: Sequence[int]) -> tuple[Floats, Rows]:
         """Return margins (N, C) and classes (N, C) of C sets for N tested items.
 
-        With folds, an item is answered by a model that is trained once more on the
-        other folds.
+        With folds, each set is trained again, because only the model of its last fold
+        was kept; an item is answered by a model of the other folds.
         """
         task = self.task
         if len(task.splits) == 1:
@@ -297,10 +298,7 @@ class Trainer:
         return np.column_stack(margins), np.column_stack(choices)
 
     def _answers_by_fold(self, masks: Sequence[int]) -> Iterator[tuple[Floats, Rows]]:
-        """Yield each set's margins and classes for the items of all folds.
-
-        Answers in the cache are not computed again.
-        """
+        """Yield each set's margins and classes for the items of all folds."""
         names = {mask: f"margins/{self.task.key}/{mask:x}" for mask in masks}
         known = {
             m: self.cache.recall(name, self._read_answers) for m, name in names.items()
@@ -325,7 +323,7 @@ class Trainer:
         return margins, choices
 
     def remarks(self, masks: Sequence[int]) -> dict[str, int]:
-        """Return the learner's warnings from training these sets, with counts."""
+        """Return the learner's warnings from training these sets, with their counts."""
         counts: dict[str, int] = {}
         for mask in masks:
             for remark in self._entry(mask)[0]["remarks"]:
@@ -340,7 +338,7 @@ class Trainer:
 
 
 def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
-    """Draw rows that keep the shares of classes; return ascending positions (count,).
+    """Draw rows with the same shares of classes; return ascending positions (count,).
 
     If `count` is at least the number of classes, every class has a row.
     """
@@ -397,7 +395,7 @@ def _train(task: TrainingTask, mask: int) -> TrainedSet:
 def _evaluate(
     task: TrainingTask, given: Sequence[Answers]
 ) -> tuple[float, dict[str, NDArray[Any]]]:
-    """Return the quality of the answers of all folds, and the arrays for the cache."""
+    """Return the quality of all folds' answers, and arrays for the cache entry."""
     if not given:
         return math.nan, {}
     tested = task.tested
@@ -419,7 +417,7 @@ def _evaluate(
 def _warm(learner: bytes, kind: Task) -> None:
     """Import libraries and compile kernels once per process, before timed trainings.
 
-    If a learner refuses the tiny data used here, its first training compiles instead.
+    This trains the learner on tiny random data, and ignores any error.
     """
     rows = np.random.default_rng(0).normal(size=(60, 3))
     with one_thread(), warnings.catch_warnings(), suppress(Exception):
@@ -461,9 +459,9 @@ def _fit(
 
 
 def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
-    """Return the arguments that pass weights to `fit`; empty if there are no weights.
+    """Return the keyword arguments with which `fit` gets sample weights; {} if None.
 
-    Raises BadProject if `fit` takes no weights.
+    Raises BadProject if the estimator accepts no weights.
     """
     if weights is None:
         return {}
@@ -477,14 +475,14 @@ def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Return True if an estimator, or a pipeline's last step, uses weights of rows."""
+    """Return True if an estimator, or a pipeline's last step, takes sample weights."""
     from sklearn.utils.validation import has_fit_parameter
 
     return bool(has_fit_parameter(last_step(estimator), "sample_weight"))
 
 
 def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
-    """Return the ascending positions of a set's columns in a row of all features."""
+    """Return a set's columns in the row of all features, as ascending positions."""
     parts = [
         np.arange(starts[f], starts[f + 1], dtype=np.int32)
         for f in range(len(starts) - 1)
