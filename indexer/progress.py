@@ -25,7 +25,7 @@ class Progress(Protocol):
 
 
 class Silence:
-    """A Progress that shows nothing."""
+    """A `Progress` that shows nothing."""
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:

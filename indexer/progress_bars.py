@@ -28,7 +28,7 @@ REDRAW_S = 0.2  # seconds between two pictures of a bar that no thread draws
 
 
 class StageTimes:
-    """Seconds spent in each stage, without the seconds of stages nested inside."""
+    """Seconds spent in each stage, excluding stages nested in it."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self.seconds: dict[str, float] = {}  # stages of equal names are added up
@@ -58,9 +58,8 @@ class StageTimes:
 class ProgressBars:
     """A `Progress` with one bar per stage; without a terminal, one line per stage.
 
-    If `threaded` is true, a separate thread draws the bars. Otherwise the caller's
-    thread draws them between two steps, so that drawing never disturbs a step that is
-    timed.
+    If `threaded` is true, a separate thread draws the bars. Otherwise they are drawn
+    only when a step is reported, so that drawing never disturbs a step that is timed.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class BarsWithNote(Progress):
 def latest(race: "Race") -> str:
     """Return a line of text about the newest training of a race between learners.
 
-    The line names the learner, the number of examples, the score, the bound of the
+    The line has the learner, the number of examples, the score, an upper bound of the
     score on all examples, and the time left.
     """
     line = race.log[-1]

@@ -1,1 +1,1 @@
-"""The index that a server loads: look-ups, package, facts, and the any-time rule."""
+"""The index that a server loads: its look-ups, package and facts, and any-time rule."""

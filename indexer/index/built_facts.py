@@ -28,7 +28,11 @@ Quality = Annotated[float, msgspec.Meta(ge=-LARGEST, le=1)]  # R2 has no least v
 
 
 class BuiltSchedule(msgspec.Struct):
-    """Shares of base models that a model evaluates, on average and at most in 99 %."""
+    """Share of its base models that a model evaluates: mean and 0.99 quantile.
+
+    The fields in microseconds are times of an answer: the mean, a high quantile, and
+    the time of all base models.
+    """
 
     base_models: Counted
     mean: Share
@@ -39,7 +43,7 @@ class BuiltSchedule(msgspec.Struct):
 
 
 class BuiltPlan(msgspec.Struct):
-    """Effects of one candidate's early exits, on the items that fitted the exits."""
+    """Effects of one candidate's early exits on the items to which they were fitted."""
 
     row: Count
     early: Share
@@ -59,7 +63,10 @@ class BuiltExits(msgspec.Struct):
 
 
 class BuiltTimes(msgspec.Struct):
-    """Measured seconds by item size; `sizes` has a list for each number of a size."""
+    """Measured seconds by item size.
+
+    `sizes` has one list of numbers, or two lists if a size is two numbers.
+    """
 
     sizes: list[list[Above0]]
     seconds: list[Amount]
@@ -68,9 +75,10 @@ class BuiltTimes(msgspec.Struct):
 class BuiltCurve(msgspec.Struct):
     """Cost curve of one feature or step.
 
-    `measured` is None if the seconds are declared, and unset in older files. Each of
-    `points` has four numbers: a size, and the median, the high quantile and the fitted
-    seconds at that size.
+    `covered` is the share of measured times that are not above the curve. `measured` is
+    None if the seconds are declared; older files do not have it. Each of `points` has
+    four values: a size, and at this size the median seconds, their high quantile, and
+    the seconds of the curve.
     """
 
     name: str
@@ -99,7 +107,7 @@ class BuiltLoad(msgspec.Struct):
 
 
 class BuiltNumbers(msgspec.Struct):
-    """Mean and standard deviation of numeric labels; mean error of each candidate."""
+    """Mean and standard deviation of numeric labels; candidates' mean errors."""
 
     mean: Number
     deviation: Amount
@@ -122,7 +130,7 @@ class BuiltViolations(msgspec.Struct):
 
 
 class BuiltSearch(msgspec.Struct):
-    """Results of the search among feature sets; `alpha` is infinite without a proof."""
+    """Results of the search for feature sets; `alpha` is infinite if unproven."""
 
     method: str
     sets: Count
@@ -135,7 +143,7 @@ class BuiltSearch(msgspec.Struct):
 
 
 class BuiltRace(msgspec.Struct):
-    """A race of learners; a learner's curve has points (examples, score, seconds)."""
+    """A race of learners; points of `curves` are (examples, score, seconds)."""
 
     strategy: str
     learner: str
@@ -156,7 +164,7 @@ class BuiltTesting(msgspec.Struct):
 
 
 class BuiltGaps(msgspec.Struct):
-    """Shares of the build's records that lacked columns."""
+    """How often the build's records lacked columns, as shares of all records."""
 
     # Share of records without the column, for each column that was ever empty
     columns: dict[str, Share]
@@ -165,7 +173,7 @@ class BuiltGaps(msgspec.Struct):
 
 
 class BuiltPace(msgspec.Struct):
-    """Median seconds of each kind of work on each sample; see `MachineTimes`."""
+    """Median seconds of each kind of work on each sample item; see `MachineTimes`."""
 
     overhead: list[float]
     step: list[list[float]]
@@ -246,9 +254,10 @@ def races_of(meta: Mapping[str, Any]) -> list[BuiltRace]:
 def check_curves(
     curves: Sequence[BuiltCurve], names: Sequence[str], steps: int, pairs: bool
 ) -> None:
-    """Raise BadIndexFile if curves do not match the features `names` and the steps.
+    """Raise BadIndexFile unless there are curves of the features and the steps.
 
-    `pairs` is True if sizes are two numbers.
+    The features are `names`, and `steps` is the number of steps. `pairs` is True if
+    sizes are two numbers.
     """
     if not curves:
         return

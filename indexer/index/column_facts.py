@@ -37,7 +37,7 @@ class ColumnFacts(msgspec.Struct, omit_defaults=True):
 
 
 def column_lines(columns: Sequence[ColumnFacts]) -> list[str]:
-    """Return the lines of a table for people: headings, then a line for each column."""
+    """Return lines that show a table: headings, then a line for each of `columns`."""
     if not columns:
         return []
     rows = [("column", "kind", "empty", "different", "such as")]

@@ -26,11 +26,11 @@ class Needs(NamedTuple):
     spared: bool  # True if all columns of the feature may be empty
 
     def is_met(self, empty: int) -> bool:
-        """Return True if the feature can be computed for a record with `empty` columns.
+        """Return True if the feature can be computed for a record.
 
-        `empty` is a mask. A column may be empty only if some records of the build
-        lacked it too: otherwise no model has learned the feature's value without the
-        column.
+        `empty` is a mask of the record's empty columns. A column may be empty only if
+        some records of the build lacked it too, so that models have learned what this
+        means.
         """
         lost = empty & self.columns
         return not lost & self.always and (self.spared or lost != self.columns)
@@ -52,11 +52,11 @@ class ColumnNeeds:
 
     @classmethod
     def of(cls, package: Package) -> Self:
-        """Make the object for a package's features, with the gaps in its `meta`."""
+        """Make the object for a package, with the gaps in the package's `meta`."""
         return cls(package.features, gaps_of(package.meta))
 
     def _of(self, feature: StoredFeature, gaps: BuiltGaps | None) -> Needs:
-        """Return a feature's needs; if `gaps` are unknown, it needs any one column."""
+        """Return a feature's needs: any one column, if `gaps` are unknown."""
         own = feature.reads or []
         columns = sum(self.bits[name] for name in own)
         if gaps is None:
@@ -66,11 +66,12 @@ class ColumnNeeds:
         return Needs(columns, always, spared=usual or not columns)
 
     def _find_withheld(self, empty: int) -> int:
-        """Return a mask of the features that a record with `empty` columns cannot have.
+        """Return a mask of the features that cannot be computed for a record.
 
-        `empty` is a mask. A feature is withheld if one of its empty columns was never
-        empty in the build. It is also withheld if all its columns are empty, unless
-        that was common in the build.
+        `empty` is a mask of the record's empty columns. A feature is withheld if one of
+        its columns is empty and never was in the build. It is also withheld if all its
+        columns are empty, unless at least the share `USUAL` of the build's records were
+        like this.
         """
         return sum(
             1 << k for k, needs in enumerate(self._needs) if not needs.is_met(empty)
@@ -88,10 +89,10 @@ class ColumnNeeds:
     def withheld_of_rows(
         self, missing: Mapping[str, NDArray[np.bool_]], count: int
     ) -> NDArray[np.int64]:
-        """Return a mask for each of `count` rows: the features that cannot be computed.
+        """Return masks (count,): the features that cannot be computed for each row.
 
-        `missing` has, by column, a mask (count,) of the empty cells. Columns that
-        `missing` does not name are empty in every row.
+        `missing` maps columns to masks (count,) of their empty cells. A column that it
+        does not name is empty in every row.
         """
         masks = np.zeros(count, np.int64)
         for k, needs in enumerate(self._needs):
@@ -107,7 +108,7 @@ class ColumnNeeds:
         return masks
 
     def read_by(self, features: int) -> int:
-        """Return a mask of the columns that features read; `features` is a mask too."""
+        """Return a mask of the columns that some features read (a mask, too)."""
         bits = 0
         for k, needs in enumerate(self._needs):
             bits |= needs.columns if features >> k & 1 else 0
@@ -119,10 +120,10 @@ class ColumnNeeds:
 
 
 def coming_together(features: Iterable[StoredFeature]) -> tuple[int, ...]:
-    """Return a mask for each feature: the features that read no columns but its own.
+    """Return, for each feature, a mask of the features that its columns suffice for.
 
-    All features in a mask become possible when the columns of the feature are known.
-    Each mask contains the feature itself.
+    If a record gets all columns that the feature reads, all features in the mask can be
+    computed. The mask contains the feature itself.
     """
     reads = [None if one.reads is None else frozenset(one.reads) for one in features]
     return tuple(

@@ -41,7 +41,7 @@ class SkylineFacts(msgspec.Struct):
 
 
 class Facts(msgspec.Struct, kw_only=True):
-    """All facts about an index; without a package, the package's facts are unset."""
+    """All facts about an index; those of a package are unset if there is none."""
 
     version: str  # Checksum of the index's file; "" before it is saved
     sizes: tuple[Size, Size]  # The smallest and the largest item size
@@ -103,7 +103,7 @@ def facts_of(index: Index) -> Facts:
 
 
 def _shortened(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return `meta` without items and without single measured times."""
+    """Return `meta` without sample items and without the measured times of curves."""
     short = {key: value for key, value in meta.items() if key != "samples"}
     if "curves" in meta:
         short["curves"] = [
@@ -129,14 +129,17 @@ def skylines_of(index: Index, count: int) -> list[SkylineFacts]:
 
 
 def mean_coefficients(index: Index) -> NDArray[np.float64]:
-    """Return mean cost curves (C, T) of candidates; early exits reduce the costs."""
+    """Return mean cost curves (C, T) of candidates, counting early answers."""
     if index.package is None:
         return index.coefficients
     return mean_costs(index.package, index.coefficients)
 
 
 def skyline_at(index: Index, means: NDArray[np.float64], size: Size) -> SkylineFacts:
-    """Return facts about the skyline at one size; `means` are `mean_coefficients`."""
+    """Return facts about the skyline at one size.
+
+    `means` is the result of `mean_coefficients`.
+    """
     package = index.package
     unit = str(package.meta.get("unit", "s")) if package else "s"
     factor = 1e6 if unit == "s" else 1.0

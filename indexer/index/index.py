@@ -46,8 +46,8 @@ class Candidate(NamedTuple):
 class Index:
     """The skylines of all sizes and, with `package`, all data that a server needs.
 
-    All sizes of an index are one number, or all are two numbers. An index is immutable;
-    threads may share it and, once saved, processes.
+    In an index, either each size is one number, or each is two numbers. An index is
+    immutable. Threads may share it; processes may share it once it is saved.
 
     Attributes
     ----------
@@ -62,7 +62,8 @@ class Index:
     lookup
         Structure that finds the best candidate.
     package
-        Features, models and orders; None in an index of bare candidates.
+        Features and models of the candidates; None if only their costs and qualities
+        are known.
     version
         Checksum in hex of the file that the index was loaded from, else "".
     """
@@ -111,8 +112,9 @@ class Index:
         Raises
         ------
         BadInput
-            If shapes disagree, a number is out of its range, or a cost is negative
-            somewhere between the sizes; for pairs, if any coefficient is.
+            If shapes disagree, if a number is out of its range, or if a cost is
+            negative at a size in the range. For sizes of two numbers, no coefficient
+            may be negative.
 
         Examples
         --------
@@ -122,8 +124,9 @@ class Index:
         Candidate(row=0, cost_s=0.001, quality=0.7)
         >>> index.best(size=500, budget_s=3e-3).quality
         0.9
-        >>> rows, pixels = [0.0, 0.0, 1e-6], [1e-3, 0.0, 0.0, 0.0, 2e-8, 0.0]
-        >>> curves = [rows + [0.0] * 3, pixels]  # by height; by width times height
+        >>> by_b = [0.0, 0.0, 1e-6, 0.0, 0.0, 0.0]  # cost 1e-6 b
+        >>> by_ab = [1e-3, 0.0, 0.0, 0.0, 2e-8, 0.0]  # cost 1e-3 + 2e-8 a b
+        >>> curves = [by_b, by_ab]
         >>> index = Index.from_candidates(curves, [0.7, 0.9], ((8, 8), (4096, 4096)))
         >>> index.best(size=(100, 500), budget_s=2e-3).quality
         0.9
@@ -149,7 +152,7 @@ class Index:
         """Find the best candidate that costs at most `budget_s` at a size.
 
         This solves ICSP's Problem 1 with alpha = 1 over the indexed candidates. For a
-        size outside `sizes` the budget holds, too, but a better candidate may exist.
+        size outside `sizes`, the result fits the budget, but there may be a better one.
 
         Parameters
         ----------
@@ -161,8 +164,8 @@ class Index:
         Raises
         ------
         BadInput
-            If `size` is not finite, not above 0, or not as many numbers as the index
-            has in a size, or if `budget_s` is negative or NaN.
+            If `size` is not finite, is not above 0, or has the wrong number of numbers,
+            or if `budget_s` is negative or NaN.
         NothingFits
             If even the cheapest candidate costs more than `budget_s`.
         """
@@ -180,7 +183,7 @@ class Index:
         return Candidate(row, self.cost_s(row, size), float(self.qualities[row]))
 
     def accuracy(self, row: int) -> float | None:
-        """Return the expected accuracy of a candidate; None if answers are numbers.
+        """Return a candidate's expected accuracy; None if answers are numbers.
 
         Without a package, the accuracy is the quality.
         """
@@ -203,11 +206,12 @@ class Index:
         return cost_at(self.coefficients[row].tolist(), size)
 
     def rescaled(self, factors: MachineFactors, declared: ArrayLike) -> Self:
-        """Return an index of the same candidates with their costs on another machine.
+        """Return an index of the same candidates, with their costs on another machine.
 
-        `factors` compare that machine with the machine of this index. `declared` is the
-        part of the cost of each feature that was declared, not measured, in budget
-        units: (m,), or (m + s,) with the steps after the features.
+        `factors` are ratios of that machine's times to the times of this index's
+        machine. `declared` has the declared part of each feature's cost, in budget
+        units, which stays the same: shape (m,), or (m + s,) with the declared parts of
+        the steps after those of the features.
         """
         package = self.package
         if package is None:
@@ -282,7 +286,7 @@ class Index:
         return index
 
     def _check(self) -> None:
-        """Raise BadIndexFile if arrays contradict each other or the look-up."""
+        """Raise BadIndexFile if the arrays contradict each other or the look-up."""
         low, high = self.sizes
         count = len(self.coefficients)
         if self.coefficients.ndim != 2 or self.qualities.shape != (count,):

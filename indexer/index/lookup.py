@@ -21,9 +21,9 @@ OneSize = TypeVar("OneSize")
 class Lookup(ABC, Generic[OneSize]):
     """A structure that finds the best candidate for a size and a budget; immutable.
 
-    All fields of a look-up are arrays. A field's metadata has the array's `form`: its
-    type and number of dimensions. The metadata also has `file`, the array's name in a
-    file, if that is not the field's name.
+    All fields of a look-up are arrays. A field's metadata has `form`, the array's data
+    type and number of dimensions. It also has `file`, the array's name in an index
+    file, if this differs from the field's name.
     """
 
     __slots__ = ()
@@ -43,18 +43,19 @@ class Lookup(ABC, Generic[OneSize]):
     ) -> Self:
         """Make the look-up of candidates for all sizes between two sizes.
 
-        `coefficients` (C, T) are the cost curves of the candidates, `qualities` (C,)
-        their qualities.
+        `coefficients` (C, T) are the candidates' cost curves, `qualities` (C,) their
+        qualities.
         """
 
     @abstractmethod
     def best(self, size: OneSize, budget_s: float) -> int:
         """Find the row of the best candidate that fits the budget; -1 if none fits.
 
-        The cost of that row by `polynomials.cost_at` never exceeds `budget_s`. A better
-        candidate may be missed if its cost is within a relative 1e-12 of the budget.
-        For a size outside the range of the look-up a better candidate may exist; the
-        result is -1 only if no candidate of any skyline fits.
+        The cost of the row, by `polynomials.cost_at`, never exceeds `budget_s`. A
+        better candidate may be missed if its cost differs from the budget by a factor
+        of less than 1 + 1e-12. For a size outside the range of the look-up, a better
+        candidate may exist, but the result is -1 only if no candidate of any skyline
+        fits.
         """
 
     @abstractmethod
@@ -63,15 +64,15 @@ class Lookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def facts(self) -> dict[str, int]:
-        """Return numbers that describe the structure, such as its breakpoints."""
+        """Return numbers that describe the structure, such as its breakpoint count."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return all arrays, by the names that the arrays have in a file."""
+        """Return all arrays, by their names in an index file."""
         return {_file_name(one): getattr(self, one.name) for one in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Make a look-up from named arrays; raise BadIndexFile if they do not fit."""
+        """Make a look-up from named arrays; raise BadIndexFile if damaged."""
         own = {}
         for one in fields(cls):
             name, (dtype, dimensions) = _file_name(one), one.metadata["form"]
@@ -94,7 +95,10 @@ class Lookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def _needs(self) -> dict[str, Callable[[], Any]]:
-        """Return functions that check the arrays, by the fault that each reports."""
+        """Return checks of the arrays: a function for each possible fault.
+
+        The function returns False if the arrays have the fault.
+        """
 
     @abstractmethod
     def check_source(
@@ -103,7 +107,7 @@ class Lookup(ABC, Generic[OneSize]):
         """Raise an error if the look-up was built for other candidates or sizes."""
 
     def _check_ranked(self, coefficients: Floats, qualities: Floats) -> None:
-        """Raise BadIndexFile unless rows and costs match the candidates, by quality."""
+        """Raise BadIndexFile unless rows and costs are those of the candidates."""
         rows = self.rows
         if (
             rows.max() >= len(qualities)

@@ -1,8 +1,9 @@
-"""Speed of a machine at an index's own work, relative to the build's machine.
+"""Speed of a machine, relative to the build's machine, at the work of an index.
 
-Cost curves follow a high quantile of thousands of times, which no server can measure
-when it starts. So the build also times its work on the samples in the index, in a few
-rounds. A server times the same work. The ratios of the times are factors for all costs.
+Cost curves follow a high quantile of thousands of measured times. A server has no time
+to measure as many when it starts. So the build also measures a few rounds of work on
+the sample items in the index, and a server measures the same work. The ratios of both
+measurements are factors for all costs.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ TimedCall = tuple[int, int, Callable[[Any], object], Any]
 
 
 class MachineTimes(NamedTuple):
-    """Median seconds of the work on each of the S samples, on the build's machine."""
+    """Median seconds of work on each of S sample items, on the build's machine."""
 
     # (S,): Seconds of reading an item's header and preparing its features
     overhead_s: Floats
@@ -65,8 +66,8 @@ class MachineTimes(NamedTuple):
     ) -> "MachineTimes":
         """Read a result of `facts`; raise BadIndexFile if it does not fit the index.
 
-        `samples`, `steps` and `rows` are the numbers of samples, steps and candidates
-        of the index; `declared` has True for each feature with declared seconds.
+        `samples`, `steps` and `rows` are the index's numbers of sample items, steps and
+        candidates. `declared` has True for each feature with declared seconds.
         """
         shapes = {
             "overhead": (samples,),
@@ -101,9 +102,9 @@ def time_features(
     """Time the overhead, the steps and the features of S items, in R rounds.
 
     The generator yields about once a millisecond, so that a server can answer requests
-    meanwhile. After `limit_s` no round starts, except for the first two. The generator
-    returns seconds (R, S, 1 + s + m) of the overhead, the s steps and the m features;
-    NaN if a feature's seconds are declared. All code must have run once before.
+    meanwhile. It returns seconds (R, S, 1 + s + m) of the overhead, the s steps and the
+    m features; NaN if a feature's seconds are declared. After `limit_s`, no round
+    starts, except for the first two. All code must have run once before.
     """
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
@@ -133,7 +134,7 @@ def time_models(
     now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
-    """Time M models on the rows of S samples, in R rounds, as `time_features` does.
+    """Time M models on S feature rows, in R rounds, as `time_features` does.
 
     The generator returns seconds (R, S, M).
     """
@@ -179,13 +180,16 @@ def finish(work: Generator[None, None, T]) -> T:
 
 
 def compared_models(rows: int) -> list[int]:
-    """Choose the candidates whose models are timed: up to `MODELS` of `rows`."""
+    """Choose the candidates whose models are timed: at most `MODELS`."""
     spread = np.linspace(0, rows - 1, min(rows, MODELS))
     return [round(row) for row in spread.tolist()]
 
 
 def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
-    """Return the medians over the rounds of `time_features` and `time_models`."""
+    """Return the medians over the rounds that were timed.
+
+    `parts` is the result of `time_features`, and `models` of `time_models`.
+    """
     middle = np.median(parts, axis=0)
     return MachineTimes(
         middle[:, 0],
@@ -208,9 +212,9 @@ class MachineFactors(NamedTuple):
 def compare(build: MachineTimes, parts: Floats, models: Floats) -> MachineFactors:
     """Return the factors by which this machine is slower than the build's machine.
 
-    `parts` and `models` are times of this machine, from `time_features` and
-    `time_models`. Each factor is the `upper_median` of the ratios of all rounds and
-    samples, between `FASTEST` and `SLOWEST`. High quantiles are assumed to differ by
+    `parts` is this machine's result of `time_features`, and `models` of `time_models`.
+    A factor is the `upper_median` of the ratios in all rounds and samples, limited to
+    the range from `FASTEST` to `SLOWEST`. It is assumed that high quantiles differ by
     the same factor as medians, and large items by the same factor as small ones.
     """
     steps = build.step_s.shape[1]
@@ -228,8 +232,8 @@ def rescale_costs(
 ) -> CostTable:
     """Multiply the measured parts of costs by factors; declared parts stay the same.
 
-    `declared` (m,) or (m + s,) is the declared part of the constant term of each
-    feature's cost, then of each step's.
+    `declared` has the declared part of the constant term of each feature's cost: shape
+    (m,), or (m + s,) with those of the steps after those of the features.
     """
     features = costs.feature_coefficients
     m = len(features)
@@ -256,11 +260,12 @@ def _factor(ratios: Floats) -> float:
 
 
 def upper_median(values: Floats, confidence: float = CONFIDENCE) -> float:
-    """Return an upper bound for the median of a distribution, from N of its `values`.
+    """Return an upper confidence bound for a distribution's median.
 
-    The bound is the smallest value that is below the median with a probability of at
-    most 1 - `confidence`. By the sign test, as many values are below the median as
-    heads show when N coins are thrown. For N < 5 the bound is the largest value.
+    `values` (N,) are drawn from the distribution. The bound is the smallest value that
+    lies below the median with a probability of at most 1 - `confidence`. By the sign
+    test, the number of values below the median is distributed like the number of heads
+    in N throws of a coin. If N is too small, the bound is the largest value.
     """
     count = len(values)
     rank, tail = count, 1 / 2**count

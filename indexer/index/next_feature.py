@@ -1,12 +1,12 @@
-"""The next feature to compute while a request's time runs: any-time Poly-Dom.
+"""Choice of the next feature to compute while a request's time runs: any-time Poly-Dom.
 
 ICSP leaves this rule open (section 6.2). After each feature, the rule chooses the
-stored set with the largest expected quality at the deadline, and the first missing
-feature of that set. On the way to a set, smaller sets can answer too. The expectation
-weights each of these answers by the chance that it is ready in time, which follows from
-the typical and the high times of features. So the rule may choose an expensive set,
-since cheaper answers come before. No feature starts unless a better answer is more
-likely than not.
+stored set with the largest expected quality at the deadline, and then the first missing
+feature of that set. On the way to the set, smaller sets can answer, too. Each of these
+answers counts with the probability that it is ready in time, which is computed from the
+median and the high times of features. So the rule may choose a set that is unlikely to
+be ready in time, if smaller sets on the way are. No feature starts unless a better
+answer is more likely than not.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,10 @@ class NodeCosts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnytimeRule:
-    """Chooses the next feature to compute for a request to one index; immutable."""
+    """Chooses the next feature to compute for a request; immutable.
+
+    A rule serves all requests to one index.
+    """
 
     costs: CostTable  # High cost curves of features and steps
     # `typical_features` (m,) and `typical_steps` (s,): Median time as a share of the
@@ -55,9 +58,9 @@ class AnytimeRule:
 
     @classmethod
     def of(cls, package: Package, qualities: Floats, quantile: float) -> Self:
-        """Prepare the rule for a package, whose candidates have `qualities` (C,).
+        """Prepare the rule for a package whose candidates have `qualities` (C,).
 
-        `quantile` is the quantile of times that the package's cost curves follow.
+        `quantile` is the quantile of measured times that the cost curves follow.
         """
         costs, orders = package.costs, package.orders
         m, longest = len(costs.needs), max(map(len, orders))
@@ -84,7 +87,7 @@ class AnytimeRule:
         )
 
     def at(self, size: Size) -> NodeCosts:
-        """Return the times of features and steps at a size; called once per item."""
+        """Return the times of features and steps for an item of a size."""
         terms = monomials([size], len(self.costs.overhead))[0]
         feature_s = self.costs.feature_coefficients @ terms
         step_s = self.costs.step_coefficients @ terms
@@ -94,7 +97,7 @@ class AnytimeRule:
         )
 
     def answer(self, done: int) -> int:
-        """Return the row of the best candidate that needs only computed features.
+        """Return the row of the best candidate whose features are all computed.
 
         `done` is the mask of computed features.
         """
@@ -109,13 +112,13 @@ class AnytimeRule:
         *,
         careful: bool = True,
     ) -> int:
-        """Return the row whose features to compute next; -1 if it is better to stop.
+        """Return the row of the set to compute next; -1 if it is better to stop.
 
-        `done` and `withheld` are masks of computed features, and of features that
-        cannot be computed. `left` is the time left in seconds. If `careful`, each
-        feature starts only with its high time left, and the gain must outweigh the risk
-        of being late. Pass False if a request can be answered while a feature is
-        computed.
+        `at` is the result of the method `at`. `done` is the mask of computed features,
+        and `withheld` of features that cannot be computed. `left` is the time left in
+        seconds. If `careful` is true, a feature starts only if its high time is left,
+        and the expected gain must outweigh the risk of answering late. Pass False if
+        the request can be answered while a feature is being computed.
         """
         quality = float(self.qualities[self.answer(done)])
         return int(
@@ -142,9 +145,9 @@ class AnytimeRule:
         return next(feature for feature in order if not done >> feature & 1)
 
     def high_s(self, at: NodeCosts, done: int, feature: int) -> float:
-        """Return the seconds, at a high quantile, of a feature and its missing steps.
+        """Return a feature's high seconds, including steps that are not yet computed.
 
-        The features in the mask `done`, and their steps, are computed already.
+        `done` is the mask of computed features, whose steps are computed, too.
         """
         paid = 0
         for other in range(len(self.needs)):
@@ -158,5 +161,5 @@ class AnytimeRule:
         return seconds
 
     def overhead_s(self, size: Size) -> float:
-        """Return the seconds, at a high quantile, of a plan without its features."""
+        """Return the high seconds that every plan takes in addition to its features."""
         return cost_at(self.costs.overhead.tolist(), size)

@@ -27,10 +27,10 @@ MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Package:
-    """The features, costs and models by which candidates answer; immutable.
+    """The features, costs and models of an index's candidates; immutable.
 
-    A package has C candidates (one for each row of the index, the empty set among
-    them), m features, and s steps that the features need.
+    A package has C candidates (one for each row of the index, including the empty set),
+    m features, and s steps that the features need.
     """
 
     kind: Kind  # Kind of the items: "image", "text" or "record"
@@ -92,7 +92,7 @@ class Package:
 
     @property
     def coverage(self) -> float | None:
-        """Expected share of labels in their answers' intervals; None for classes."""
+        """Share of labels that intervals are expected to contain; None for classes."""
         return float(self.meta["coverage"]) if self.numeric else None
 
     @property
@@ -105,7 +105,7 @@ class Package:
 
     @property
     def checked_s(self) -> NDArray[np.float64]:
-        """Seconds (C,) of evaluating all of each model, as plans do at checkpoints."""
+        """Seconds (C,) of each model without early exits, as at checkpoints."""
         return self.whole_s if len(self.whole_s) else self.model_s
 
     def names(self, row: int) -> tuple[str, ...]:
@@ -115,8 +115,8 @@ class Package:
     def extractor(self, files: Sequence[Path] = ()) -> Extractor:
         """Find the code of all features, and return an extractor of them.
 
-        `files` are the user's files with features. Raises BadIndexFile if the features
-        need other steps than the costs have.
+        `files` are the user's files with features. Raises BadIndexFile if the steps
+        that the features need differ from those in `costs`.
         """
         extractor = load_extractor(self.features, files, self.learned)
         steps = len(extractor.steps), len(self.costs.step_coefficients)
@@ -130,7 +130,7 @@ def exit_costs(
     fallbacks: Sequence[Sequence[int]],
     model_costs: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return for each plan the cost of evaluating the models at its exits: (C,)."""
+    """Return, for each plan, the total cost of the models at its checkpoints: (C,)."""
     checks = np.zeros(len(model_costs))
     for row, own in enumerate(margins):
         stops = np.flatnonzero(np.isfinite(own)).tolist()
@@ -141,10 +141,10 @@ def exit_costs(
 def mean_costs(
     package: Package, coefficients: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the mean cost polynomials (C, T) of candidates, reduced by early exits.
+    """Return the mean cost polynomials (C, T) of candidates, which early exits reduce.
 
-    `coefficients` (C, T) are the costs of items that end no plan early. An item that
-    ends at a checkpoint costs the features before the checkpoint, and the models of all
+    `coefficients` (C, T) are the costs without early exits. An item that ends at a
+    checkpoint costs the features before the checkpoint, and the models of all
     checkpoints so far. The mean weights these costs by the share of items that end at
     each checkpoint, or at the end of the plan.
     """

@@ -1,8 +1,8 @@
 """Look-ups among the candidates that need no withheld feature.
 
-A record may lack columns, so that some features are withheld: they cannot be computed.
-There may be as many patterns of missing columns as feature sets. So a pattern's look-up
-is made when the first record with the pattern arrives.
+A feature is withheld if it cannot be computed, because a record lacks columns. There
+may be as many combinations of missing columns as there are feature sets. So a
+combination's look-up is made only when the first record with it arrives.
 """
 
 from bisect import bisect_right
@@ -42,10 +42,10 @@ class SizeSkyline:
 
 
 class PartialLookup:
-    """Finds the best candidates for items without the `withheld` features; immutable.
+    """Finds the best candidates for items without some features; immutable.
 
-    `withheld` is a mask. `together` is the result of `coming_together`: for each
-    feature, a mask of the features that read only its columns.
+    `withheld` is the mask of these features. `together` is the result of
+    `coming_together`, which `wanting` needs.
     """
 
     def __init__(
@@ -76,16 +76,17 @@ class PartialLookup:
     def wanting(self, size: Size, budget: float) -> tuple[int, int]:
         """Return the rows of two candidates that missing columns would make possible.
 
-        The first is the best candidate if the columns of one withheld feature were
-        there, the second if all columns were there. A row is -1 if no such candidate
-        fits the budget.
+        The first is the best candidate that the columns of one withheld feature would
+        make possible; -1 if none fits the budget. The second is the best candidate if
+        no column were missing; -1 if it is possible already, or if none fits the
+        budget.
         """
         best = self._whole.best(size, budget)
         return self._nearly(size).best(budget), -1 if best in self._answering else best
 
 
 def _skylines(index: Index, rows: Sequence[int]) -> Callable[[Size], SizeSkyline]:
-    """Return a cached function: from a size to the skyline of the candidates `rows`."""
+    """Return a cached function from a size to the skyline of candidates `rows`."""
 
     @lru_cache(KEPT_SIZES)
     def at(size: Size) -> SizeSkyline:

@@ -1,4 +1,7 @@
-"""Names of measures of quality, a number in [0, 1] that orders candidates."""
+"""Names of the measures of quality, and words for them.
+
+A quality is a number in [0, 1] that orders candidates.
+"""
 
 from typing import Final, Literal
 
@@ -28,5 +31,5 @@ def task_of(measure: str) -> Task:
 
 
 def name_quality(measure: str) -> str:
-    """Return words for a measure's quality, such as `1 - relative MAE` for "mae"."""
+    """Return words for a measure's quality, such as "1 - relative MAE" for "mae"."""
     return (OF_CLASSES | OF_NUMBERS)[measure]

@@ -27,13 +27,14 @@ class SizeLookup(Lookup[float]):
     """Skylines of all sizes of one number; neighbouring skylines share a list.
 
     Between two breakpoints lies a *range* of sizes with one skyline. Along a skyline,
-    candidates ascend in cost and in quality, so all candidates are ranked once, by
-    quality. A *span* says that a candidate is on the skyline from one range to another.
+    candidates ascend in cost and in quality, so one ranking by quality orders them all.
+    A *span* says that a candidate is on the skylines from one range to another.
 
-    A *block* of neighbouring ranges has one list of spans, by rank. The skyline of a
-    range is the spans of its block that contain the range. A block ends when as many
-    candidates have joined the skyline as were on it at the start of the block. So the
-    number of spans grows with the number of changes of the skyline.
+    A *block* is a run of neighbouring ranges with one list of spans, by rank. The
+    skyline of a range consists of the spans of its block that contain the range. A
+    block ends when the number of candidates that joined the skyline reaches the number
+    that were on it at the block's start. So the number of spans is proportional to the
+    number of changes of the skyline.
     """
 
     variables: ClassVar = 1
@@ -88,8 +89,8 @@ class SizeLookup(Lookup[float]):
     def best(self, size: float, budget_s: float) -> int:
         """Find the row of the best candidate that fits the budget; -1 if none fits.
 
-        A candidate whose cost equals the budget up to rounding may be missed, but only
-        at sizes where its cost curve crosses another curve, up to rounding.
+        If a candidate's cost equals the budget up to rounding, it may be missed at
+        sizes where its cost curve crosses another curve up to rounding.
         """
         rank = best_rank(
             self.breakpoints,
@@ -192,7 +193,7 @@ class SizeLookup(Lookup[float]):
 
 
 def _guide(breakpoints: Floats, spacing: Floats) -> NDArray[np.int32]:
-    """Count the breakpoints before each cell, and before the end of all cells."""
+    """Return the count of breakpoints before each cell, and before the end."""
     cells = _cells(breakpoints, spacing)
     return np.searchsorted(cells, np.arange(breakpoints.size + 2)).astype(np.int32)
 

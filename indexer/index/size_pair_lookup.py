@@ -34,10 +34,10 @@ class SizePairLookup(Lookup[Pair]):
     another candidate, at least as accurate, is proven to be cheaper everywhere in the
     cell. Proofs compare Bernstein coefficients within the cell.
 
-    An entry of the list is a *step* if its candidate nowhere in the cell costs more
-    than an entry before it. Cells are divided, across the side that is longer in
-    logarithms, until nearly all entries are steps. So bisection over the steps, and a
-    look at a few neighbours, find the exact answer.
+    A listed candidate is a *step* if it costs no more, everywhere in the cell, than any
+    candidate listed before it. Cells are halved until nearly all their candidates are
+    steps; each time across the side whose ends have the larger ratio. So bisection over
+    the steps, followed by a scan of a few neighbours, finds the exact answer.
     """
 
     variables: ClassVar = 2
@@ -83,8 +83,8 @@ class SizePairLookup(Lookup[Pair]):
     def best(self, size: Pair, budget_s: float) -> int:
         """Find the row of the best candidate that fits the budget; -1 if none fits.
 
-        Of equally good candidates the cheapest is found. Costs within a relative 1e-12
-        count as equal.
+        Of equally good candidates, it is the cheapest. Costs whose ratio is within
+        1e-12 of 1 count as equal.
         """
         a, b = size
         rank = best_in_cell(
@@ -179,7 +179,7 @@ class SizePairLookup(Lookup[Pair]):
 
 
 class _Cell(NamedTuple):
-    """A rectangle of sizes: positions of its candidates, and True for each step."""
+    """A rectangle of sizes, its listed candidates, and a mask of the steps."""
 
     low: Pair
     high: Pair
@@ -187,17 +187,17 @@ class _Cell(NamedTuple):
     steps: NDArray[np.bool_]
 
     def longest_run(self) -> int:
-        """Return the length of the longest run of entries that are no steps."""
+        """Return the length of the longest run of candidates that are no steps."""
         at = np.flatnonzero(np.append(self.steps, True))
         return int(np.diff(at, prepend=-1).max()) - 1
 
     def axis(self) -> int:
-        """Return the side that is longer in logarithms: 0 for a, 1 for b."""
+        """Return the side whose ends have the larger ratio: 0 for a, 1 for b."""
         (low_a, low_b), (high_a, high_b) = self.low, self.high
         return int(high_b / low_b > high_a / low_a)
 
     def halves(self) -> tuple[float, tuple[Pair, Pair], tuple[Pair, Pair]]:
-        """Return the threshold of a split, and both halves as (low, high)."""
+        """Return the threshold that splits the cell, and both halves as (low, high)."""
         axis = self.axis()
         at = math.sqrt(self.low[axis]) * math.sqrt(self.high[axis])
         top, bottom = list(self.high), list(self.low)
@@ -212,7 +212,7 @@ class _Tree(NamedTuple):
 
 
 def _grow(coefficients: Floats, sizes: tuple[Pair, Pair]) -> _Tree:
-    """Divide the sizes into cells whose runs of entries without a step are short."""
+    """Divide the rectangle `sizes` into cells in which runs without steps are short."""
     everyone = np.arange(len(coefficients))
     root = _sift(coefficients, everyone, sizes)
     tree = _Tree([], [], [root])
@@ -250,7 +250,10 @@ def _sift(
 
 
 def _share(cells: list[_Cell], rank: NDArray[np.int64]) -> tuple[Ints, Ints]:
-    """Return the entries of all cells, and each cell's range; equal lists share one."""
+    """Return the entries of all cells, and each cell's range in them.
+
+    Cells with equal lists share a range.
+    """
     lists: dict[bytes, tuple[int, int]] = {}
     entries: list[Ints] = []
     bounds = []

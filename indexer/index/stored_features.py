@@ -1,4 +1,7 @@
-"""Features that an index names: their code is looked up, and must be unchanged."""
+"""Names and facts of features in an index, from which their code is found again.
+
+The code must be the same as at the build.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,7 +45,7 @@ class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Facts about a learned feature; its term weights are arrays of the file."""
+    """Facts about a learned feature. Its term weights are stored as arrays."""
 
     terms: int  # Number of known terms
     texts: int  # Number of labelled texts that the weights were learned from
@@ -51,7 +54,7 @@ class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of free text that a feature of texts reads; see `TextOf`."""
+    """A column of free text from which a text feature is computed; see `TextOf`."""
 
     column: str
     most: Annotated[int, msgspec.Meta(ge=1)]
@@ -60,20 +63,19 @@ class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def begin(self) -> TextOf:
-        """Return the step that takes the text out of a record."""
+        """Return the step that extracts the text from a record."""
         return TextOf(self.column, self.most)
 
     def put(self, feature: Feature) -> Feature:
-        """Make a feature of records from a feature of texts."""
+        """Convert a feature of texts to a feature of records that reads this column."""
         return feature_on(self.begin, feature, self.declared)
 
 
 class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One feature of an index.
 
-    Only some features have `columns` (a group of a record's columns), `learned` (a
-    feature learned from labelled texts) or `text` (a feature of texts on a column of
-    records).
+    `columns` is set for a group of a record's columns, `learned` for a feature that was
+    learned from labelled texts, and `text` for a text feature of a record's column.
     """
 
     name: str
@@ -93,13 +95,13 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def function(self) -> str:
-        """Name of the feature's function, without the name of a column."""
+        """Name of the feature's function, without the name of the text column."""
         if self.text is UNSET:
             return self.name
         return self.name.removeprefix(name_on(self.text.column, ""))
 
     def on_column(self, feature: Feature) -> Feature:
-        """Return `feature` on the stored text column; unchanged if there is none."""
+        """Put a feature of texts on the text column; unchanged if there is none."""
         return feature if self.text is UNSET else self.text.put(feature)
 
 
@@ -110,9 +112,10 @@ def load_extractor(
 ) -> Extractor:
     """Find the code of every stored feature, and make an extractor of the features.
 
-    Raises BadFeature if a feature's code has another fingerprint than the stored one.
-    `files` are the user's files with features, since an index never names files. Each
-    file runs once, so that a step that two features share is one object.
+    `files` are the user's files with features, because an index never names files. Each
+    file runs once, so features that share a step get the same step object. `learned`
+    has the term weights of learned features, by name. Raises BadFeature if the
+    fingerprint of a feature's code differs from the stored fingerprint.
     """
     own = {feature.name: feature for feature in load_features([], files)}
     features = [_resolve(feature, own, learned) for feature in stored]

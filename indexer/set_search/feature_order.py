@@ -1,9 +1,8 @@
 """Order the features of each set, so that an interrupted plan answers well.
 
 An interrupted plan answers with the most accurate model whose features are all
-computed. The accuracy of this answer, as a function of time, is a staircase. The order
-is chosen such that the area under the staircase is largest. ICSP leaves the order open;
-the method is polydom's own.
+computed. The accuracy of this answer is a staircase over time. The order maximises the
+area under the staircase. ICSP leaves the order open; the method is polydom's own.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,13 +18,13 @@ def order_features(
     accuracies: NDArray[np.float64],
     cost_of: Callable[[int], float],
 ) -> tuple[Orders, Orders]:
-    """Return (orders, fallbacks): each set's order of features, and its early models.
+    """Return (orders, fallbacks): each set's order of features, and early answers.
 
-    `orders[r]` lists the features of set `masks[r]` in the order in which to compute
-    them. `fallbacks[r][k]` is the row in `masks` of the model that answers after the
-    first k features: the most accurate set that needs only these features. Of
-    equally accurate sets it is the smallest, then the first. `masks` must include
-    the empty set. `cost_of` maps a mask to the set's cost.
+    `orders[r]` lists the features of set `masks[r]` in the order of computing.
+    `fallbacks[r][k]` is the row in `masks` of the set whose model answers after the
+    first k of these features: the most accurate set that needs no other feature. Of
+    equally accurate sets, it is the smallest, then the first. `masks` must include the
+    empty set. `cost_of` maps a mask to the set's cost.
     """
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
@@ -51,10 +50,10 @@ def order_features(
 def answers_along(
     orders: Orders, masks: Sequence[int], accuracies: NDArray[np.float64]
 ) -> Orders:
-    """Return, for each order, the rows of the models that answer after each feature.
+    """Return, for each order, the sets that answer after 0, 1, 2 ... of its features.
 
-    Entry k is the row of the most accurate set in `masks` that needs only the first k
-    features of the order, k = 0, 1 ...
+    Entry k is the row in `masks` of the most accurate set that needs only the first k
+    features of the order.
     """
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
@@ -71,7 +70,7 @@ def _answer(done: int, masks: Sequence[int], preferred: Sequence[int]) -> int:
 def _cheapest_first(
     mask: int, start: Sequence[int], cost_of: Callable[[int], float]
 ) -> tuple[int, ...]:
-    """Order the features that `mask` adds to `start`, each time the cheapest to add."""
+    """Order the features of `mask` that `start` lacks, the cheapest to add first."""
     done = sum(1 << feature for feature in start)
     order = []
     while left := [f for f in range(mask.bit_length()) if (mask & ~done) >> f & 1]:

@@ -1,10 +1,10 @@
 """Greedy searches for feature sets: few trainings, no guarantee.
 
-`search_greedy` is ICSP's algorithm 4 (section 4), which the paper compares to Poly-Dom.
-It adds features one by one, for all weights of cost at once. `order_by_gain` is
-lazy greedy, CELF (Leskovec et al., *Cost-effective Outbreak Detection in Networks*, KDD
-2007). It finds one order of the features. The progressive search first trains the sets
-along this order.
+`search_greedy` is ICSP's algorithm 4 (section 4), which the paper compares with
+Poly-Dom. It adds features one by one, and does so for all weights of cost in one
+search. `order_by_gain` is lazy greedy, CELF (Leskovec et al., *Cost-effective Outbreak
+Detection in Networks*, KDD 2007). It finds an order of the features; the progressive
+search first trains the sets along this order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FREE = 1e-15  # a gain is divided by at least this cost
 
 
 class Sequence(NamedTuple):
-    """The features that greedy adds, in order, if lambda is in [low, high)."""
+    """The features that greedy adds, in order, for each lambda in [low, high)."""
 
     low: float
     high: float
@@ -60,15 +60,16 @@ def search_greedy(
     Lambda is the weight of cost. A step adds the feature with the largest (added
     accuracy) - lambda * (added cost); of equal features the cheapest, then the first.
     As lambda grows, the best feature changes at a few values of lambda. At each of
-    these values, the search splits a sequence of features in two.
+    these values, the search splits a sequence of features in two. Once there are `most`
+    sequences, the search splits no more. Each sequence then continues with the best
+    features for the middle of its range of lambda.
 
     `accuracy` maps a set (a mask) to its accuracy in [0, 1]; with `batch` it maps a
-    list of sets to their accuracies. The empty set is trained first. `cost_s` maps
-    a set to seconds, at the item size to optimise for. `lambdas` is the range of
-    lambda, per second: `(0, 0)` is Greedy-Acc, `(inf, inf)` Greedy-Cost. If there are
-    `most` sequences, none is split any more: each continues with the lambda in the
-    middle of its range. `progress` receives the number of trained sets and the number
-    of trainings to come, which is None for more than one lambda.
+    list of sets to their accuracies. The empty set is trained first. `cost_s` maps a
+    set to seconds, at the item size to optimise for. `lambdas` is the range of lambda,
+    per second: `(0, 0)` is Greedy-Acc, `(inf, inf)` Greedy-Cost. `progress` receives
+    the number of trained sets, and the number of sets that remain to be trained, which
+    is None if the range has more than one lambda.
     """
     low, high = lambdas
     check_features(m)
@@ -111,7 +112,8 @@ def _grow(
 ) -> list[Sequence]:
     """Add the best feature to each sequence.
 
-    If the best feature depends on lambda, split the sequence; at most `most` result.
+    If the best feature depends on lambda, the sequence is split, unless this makes more
+    than `most` sequences.
     """
     grown: list[Sequence] = []
     for position, (start, end, features) in enumerate(sequences):
@@ -135,10 +137,11 @@ def _grow(
 def _best_by_lambda(
     lines: list[tuple[float, float, int]], low: float, high: float
 ) -> Iterable[tuple[float, float, int]]:
-    """Yield (start, end, feature): the best feature if lambda is in [start, end).
+    """Yield (start, end, feature): the best feature for each lambda in [start, end).
 
-    A line is (gain, cost, feature), with the value gain - lambda * cost. The yielded
-    ranges divide [low, high). As lambda grows, the best line only gets cheaper.
+    Each of `lines` is (gain, cost, feature); the value of its feature is gain - lambda
+    * cost. The yielded ranges divide [low, high), and from each range to the next, the
+    best feature gets cheaper.
     """
     while True:
         if math.isinf(low):
@@ -173,14 +176,15 @@ def order_by_gain(
     is_over: Callable[[], bool],
     on_trained: Callable[[], object],
 ) -> tuple[int, ...]:
-    """Return an order of the features, in which the largest gain comes next.
+    """Return an order of the features, each with the largest gain when it is added.
 
-    The gain of a feature is the accuracy that it adds to the features before it; if
-    `per_cost`, divided by the added cost. The order ends before the first feature
-    without a gain, or when `is_over` returns True. Lazy greedy keeps the gains of
-    earlier steps and measures only the largest again. This is exact if returns
-    diminish, as they roughly do for learned models. `known` maps trained sets (masks)
-    to accuracies; it must have the empty set, and receives the sets trained here.
+    A feature's gain is the accuracy that it adds to the features before it; if
+    `per_cost` is true, divided by the cost that it adds. The order ends before the
+    first feature without a gain, or when `is_over` returns True. Lazy greedy reuses
+    gains that were measured with fewer features before, and measures again only the
+    largest of them. The result is exact if returns diminish, as they roughly do for
+    learned models. `known` maps trained sets (masks) to accuracies. It must have the
+    empty set, and sets that are trained here are added to it.
     """
     check_features(m)
     order: list[int] = []
@@ -189,7 +193,6 @@ def order_by_gain(
     gains = dict.fromkeys(range(m), 1.0 - known[0])
 
     def worth(feature: int) -> tuple[float, float, int]:
-        """Return the sort key of a feature: large gain, low cost, first position."""
         added = max(cost_of(done | 1 << feature) - cost_of(done), 0.0)
         gain = gains[feature] / (added + FREE) if per_cost else gains[feature]
         return gain, -added, -feature

@@ -41,7 +41,7 @@ class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Divide a package into plain data and named arrays."""
+    """Split a package into plain data and named arrays."""
     facts = PackageFacts(
         package.kind,
         list(package.labels),
@@ -87,7 +87,7 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
-    """Make a package from results of `pack`; raise BadIndexFile if they are damaged."""
+    """Make a package from results of `pack`; raise BadIndexFile if it is damaged."""
     try:
         facts = msgspec.convert(plain, PackageFacts)
         costs = CostTable(
@@ -183,7 +183,7 @@ def _under(folder: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 def _by_position(
     noun: str, arrays: Mapping[str, Array], count: int, owner: str = "model"
 ) -> dict[int, dict[str, Array]]:
-    """Return the arrays named `noun/position/part`, by position and then by part."""
+    """Return the arrays named `noun/position/part`, as {position: {part: array}}."""
     own: dict[int, dict[str, Array]] = {}
     for name, array in arrays.items():
         if name.startswith(f"{noun}/"):

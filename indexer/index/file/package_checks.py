@@ -1,4 +1,4 @@
-"""Checks of a package that was read from a file, before its numbers are used."""
+"""Checks of a package that was read from a file, before it is used."""
 
 from typing import Any, get_args
 
@@ -147,7 +147,7 @@ def _check_meta(package: Package) -> None:
 
 
 def _check_promise(promise: Promise | None, exits: BuiltExits) -> None:
-    """Check that a schedule promises at least as much as the index does in `exits`."""
+    """Raise BadIndexFile if a schedule promises less than the index's `exits`."""
     if promise is None:
         if exits.confidence is not None:
             raise BadIndexFile("damaged: a schedule lacks the promise that is told of")
@@ -203,7 +203,7 @@ def _check_candidate(package: Package, row: int) -> None:
 
 
 def _check_model(package: Package, row: int, owner: Array) -> None:
-    """Check a candidate's model; `owner` (width,) is the feature of each column."""
+    """Check a candidate's model; `owner` (width,) has the feature of each column."""
     model, classes = package.models[row], package.models[row].classes
     known = (classes >= 0) & (classes < (len(package.labels) or 1))
     if classes.dtype.kind not in "iu" or not known.all():
@@ -224,10 +224,10 @@ def check_choice(
 ) -> None:
     """Raise BadIndexFile if costs or qualities of candidates contradict the package.
 
-    A candidate must cost at least the sum of its features, its model and the models at
-    its exits; the model of the empty set may be free. All costs must be finite at the
-    `largest` size. A fallback after more features must be as good as a fallback after
-    fewer. `coefficients` (C, T) and `qualities` (C,) are the index's.
+    `coefficients` (C, T) and `qualities` (C,) are the index's. A candidate must not
+    cost less than the sum of its features, its model and the models at its exits; the
+    model of the empty set may be free. All costs must be finite at the `largest` size.
+    Along a plan, the quality of the fallbacks must not fall.
     """
     costs = package.costs
     if len(package.masks) != len(coefficients):

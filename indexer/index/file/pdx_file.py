@@ -4,8 +4,9 @@ The rules follow safetensors: the reader checks every length against the real si
 the file before it allocates memory, sections may not overlap or leave holes, and a
 checksum covers every byte.
 
-The reader copies the file and checks the copy. In a mapped file, another program could
-change numbers after the check, or end the process by cutting the file off.
+The reader copies the file into memory and checks the copy. If it mapped the file
+instead, another program could change numbers after the check, or crash the process by
+truncating the file.
 """
 
 import hashlib
@@ -91,7 +92,7 @@ def write_file(
 ) -> None:
     """Write plain data and arrays to a file, completely or not at all.
 
-    `meta` has only values that msgpack encodes. Equal arguments give equal bytes.
+    `meta` may have only values that msgpack encodes. Equal arguments give equal bytes.
     Raises BadInput if `read_file` would refuse the file.
     """
     stored = {name: _storable(name, array) for name, array in arrays.items()}
@@ -115,7 +116,7 @@ def read_file(
     """Return a file's plain data, its arrays, and its checksum in hex.
 
     The arrays are read-only views of a copy in memory, which forked processes share.
-    Raises BadIndexFile for a damaged file, but does not check what the numbers mean.
+    Raises BadIndexFile for a damaged file. What the numbers mean is not checked.
     """
     try:
         with _open(path) as file:
@@ -132,7 +133,7 @@ def read_file(
 
 
 def refuse_index(path: Path) -> None:
-    """Raise an error if `path` cannot be written, or is a file other than an index."""
+    """Raise an error if `path` is not writable, or is a file that is not an index."""
     refuse_output(path, "an index", is_index, example="my.pdx")
 
 
@@ -173,8 +174,8 @@ def _align(offset: int) -> int:
 def _place(meta: dict[str, Any], arrays: Mapping[str, Array]) -> bytes:
     """Encode the header, padded so that the first array is aligned.
 
-    The header holds the offsets of the arrays, and the offsets depend on the length of
-    the header. So the loop repeats until the length no longer changes.
+    The header holds the offsets of the arrays, and the offsets depend on the header's
+    length. So the header is encoded again until its length no longer changes.
     """
     header_bytes = 0
     while True:
@@ -209,7 +210,7 @@ def _open(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def _copy(file: IO[bytes]) -> tuple[memoryview, int, str]:
-    """Copy a file into memory; return the bytes, the header's length, the checksum."""
+    """Copy a file into memory; return its bytes, header length and checksum."""
     preamble = file.read(_PREAMBLE_BYTES)
     size = os.fstat(file.fileno()).st_size
     header_bytes = _check_preamble(preamble, size)
@@ -229,7 +230,7 @@ def _copy(file: IO[bytes]) -> tuple[memoryview, int, str]:
 
 
 def _allocate(size: int) -> mmap.mmap:
-    """Allocate memory that begins at a page, and that forked processes share."""
+    """Allocate page-aligned memory, which forked processes share."""
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
     # private: the kernel takes several times as long to give shared pages
@@ -313,7 +314,7 @@ def excess(header: bytes) -> str:
 def _view_sections(
     sections: list[_Section], pages: memoryview, start: int
 ) -> dict[str, Array]:
-    """Return views of all arrays, by name; only zeros may lie between arrays."""
+    """Return views of all arrays by name; raise BadIndexFile at a misplaced one."""
     arrays: dict[str, Array] = {}
     end = start
     for section in sections:

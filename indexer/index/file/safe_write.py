@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and errors that name them."""
+"""Writing of files, completely or not at all, and errors with the file's path."""
 
 import contextlib
 import errno
@@ -19,9 +19,9 @@ ABANDONED_S = 24 * 3600.0
 
 @contextlib.contextmanager
 def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file that replaces `path` when the block ends without an error.
+    """Open a temporary file that replaces `path` if the `with` block raises no error.
 
-    If several processes write the same file, the last process to end wins.
+    If several processes write the same path, the last process to end wins.
     """
     temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     with naming(path):
@@ -42,9 +42,11 @@ def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
 
 
 def sweep_unfinished(place: Path) -> None:
-    """Remove old temporary files of killed processes, in a folder or beside a file.
+    """Remove old temporary files that killed processes left behind.
 
-    Their names are `.NAME.RANDOM.tmp`. Files that are younger than a day remain.
+    If `place` is a folder, they are removed from it and its subfolders; if it is a
+    file, only its own temporary files are removed. Their names are `.NAME.RANDOM.tmp`.
+    Files less than a day old remain.
     """
     if place.is_dir():
         found = place.rglob(".*.tmp")
@@ -58,7 +60,7 @@ def sweep_unfinished(place: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """In a `with` block, turn the system's errors into `CannotWrite` with the path."""
+    """Turn an OSError in a `with` block into `CannotWrite` with the path."""
     try:
         yield
     except CannotWrite:
@@ -68,7 +70,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:
-    """Return an error with the file, the reason and, if the disk is full, a cure."""
+    """Return an error with the path, the reason and, if the disk is full, advice."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     cure = "; make room there, or write to another disk" if full else ""
     return CannotWrite(f"{path} cannot be written: {error.strerror or error}{cure}")

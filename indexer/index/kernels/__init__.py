@@ -1,1 +1,1 @@
-"""Compiled searches of the index."""
+"""Compiled searches in an index."""

@@ -25,10 +25,10 @@ LIKELY = 0.5  # work starts only for an answer with at least this chance
 
 @njit(int64(INTS, FLOATS, int64), **OPTIONS)
 def best_within(masks: Ints, qualities: Floats, done: int) -> int:
-    """Return the row of the best candidate that needs only computed features.
+    """Return the row of the best candidate whose features are all computed.
 
-    `masks` (C,) are feature sets, `done` is the mask of computed features. Of equally
-    good rows, the first is returned.
+    `masks` (C,) are the candidates' feature sets, `done` is the mask of computed
+    features. Of equally good rows, the first is returned.
     """
     best = -1
     for row in range(masks.shape[0]):
@@ -43,9 +43,9 @@ def chance_of(
 ) -> float:
     """Return the chance that work of median time `typical_s` ends within `time_s`.
 
-    Times are assumed to be log-normal. The high time lies `quantiles` standard
-    deviations above the median; `excess` is the square of their difference. If `excess`
-    is 0, the time is certain.
+    The time is assumed to be log-normal. `excess` is the square of its high time minus
+    its median time, and `quantiles` is the distance between the two in standard
+    deviations of the logarithm. If `excess` is 0, the work takes exactly `typical_s`.
     """
     if not excess > 0.0:
         return 1.0 if typical_s <= time_s else 0.0
@@ -64,10 +64,10 @@ def chance_of(
 def times_of(
     feature: int, steps: int, feature_s: Floats, step_s: Floats
 ) -> tuple[float, float]:
-    """Return the typical seconds of a feature and some steps, and their excess.
+    """Return the median seconds of a feature with some steps, and their excess.
 
-    `steps` is a mask. The excess is the sum of squared differences between high and
-    typical seconds.
+    `steps` is a mask. The excess is the sum, over the feature and the steps, of (high
+    seconds - median seconds)^2.
     """
     typical_s = feature_s[0, feature]
     excess = (feature_s[1, feature] - typical_s) ** 2
@@ -98,12 +98,13 @@ def promise_of(
     quantiles: float,
     careful: bool,
 ) -> float:
-    """Return the expected quality of computing an order of features, less the risk.
+    """Return the expected quality of computing features in order, less the risk.
 
     The risk is the quality that is lost if the first feature takes too long. `gains`
-    has the quality after each feature of the order. `done` and `paid` are masks of the
-    features and steps computed already, `quality` is the best quality so far, and
-    `time_s` the time left. Other arguments: see `most_promising`.
+    has the quality of the best answer after 0, 1, ... features of the order. `done` and
+    `paid` are masks of the features and steps computed already, `quality` is the
+    quality of the best answer so far, and `time_s` the seconds left. For other
+    arguments see `most_promising`.
     """
     steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
     secured = expected = quality
@@ -159,13 +160,13 @@ def most_promising(
     quantiles: float,
     careful: bool,
 ) -> int:
-    """Return the row with the largest expected quality; -1 if no start is worth it.
+    """Return the row with the largest expected quality; -1 if it is better to stop.
 
-    Rows that need a `withheld` feature are skipped. `masks` (C,) are the features of
-    each row, `needs` (m,) the steps of each feature, as masks. `feature_s` (2, m) and
-    `step_s` (2, s) are typical and high seconds; high seconds lie `quantiles` standard
-    deviations above. `left` is the time left in seconds; `careful` as in
-    `AnytimeRule.target`.
+    Rows that need a feature in the mask `withheld` are skipped. `masks` (C,) are the
+    feature sets of the rows, and `needs` (m,) the steps of each feature, as masks. The
+    rows of `feature_s` (2, m) and `step_s` (2, s) are median and high seconds. The high
+    seconds lie `quantiles` standard deviations above the median. `left` is the time
+    left in seconds. For `careful` see `AnytimeRule.target`.
     """
     paid = 0
     for feature in range(needs.shape[0]):

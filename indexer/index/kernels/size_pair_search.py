@@ -20,7 +20,7 @@ INTS, INTS_2D = frozen(int32), frozen(int32, 2)
 
 @njit(int64(FLOATS, INTS_2D, float64, float64), inline="always", **OPTIONS)
 def cell_of(thresholds: Floats, nodes: Ints, a: float, b: float) -> int:
-    """Return the cell of the size (a, b); outside all cells, a cell nearby."""
+    """Return the cell that contains the size (a, b), or a close one if none does."""
     node = 0 if nodes.shape[0] else -1
     while node >= 0:
         n = b if nodes[node, 0] else a
@@ -49,9 +49,10 @@ def best_in_cell(
     """Return the rank of the best candidate that fits the budget; -1 if none fits.
 
     The arrays are those of `SizePairLookup`. The entries of a cell are candidates, the
-    best first. Entries called steps get cheaper along the cell, so bisection finds the
-    last step that does not fit; no entry before it fits. The first entry after it that
-    fits is the answer or, among entries of equal quality, the cheapest.
+    best first. Some entries are steps: they cost no more than any entry before them. So
+    bisection finds the last step that does not fit; no entry before it fits either. The
+    answer is the first entry after it that fits or, among entries of equal quality, the
+    cheapest.
     """
     cell = cell_of(thresholds, nodes, a, b)
     low, end = int(cells[cell, 0]), int(cells[cell, 1])

@@ -28,9 +28,9 @@ def cost_at(coefficients: Floats, row: int, n: float) -> float:
 
 @njit(int64(FLOATS, INTS, FLOATS, float64), inline="always", **OPTIONS)
 def range_of(breakpoints: Floats, guide: Ints, spacing: Floats, n: float) -> int:
-    """Return the number of breakpoints <= n, which is the position of the range of n.
+    """Return the number of breakpoints <= n, which is the position of n's range.
 
-    `guide` narrows the search to the breakpoints in the same cell as n.
+    `guide` and `spacing` narrow the search to the breakpoints in the same cell as n.
     """
     cell = 0
     place = (n - spacing[0]) * spacing[1]
@@ -64,8 +64,9 @@ def best_rank(
     """Return the rank of the best candidate that fits the budget; -1 if none fits.
 
     This is the online retrieval of ICSP, section 3.3, with the blocks and spans of
-    `SizeLookup`. In a block, the spans that contain the range of n ascend in rank and
-    in cost. So bisection finds the last of these spans that fits the budget.
+    `SizeLookup`. Of a block's spans, only those that contain the range of n are on the
+    skyline; along these, rank and cost ascend. So bisection finds the last of them that
+    fits the budget.
     """
     position = range_of(breakpoints, guide, spacing, n)
     block = int(blocks[position])
