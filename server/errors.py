@@ -203,7 +203,7 @@ UNEXPECTED = Failure("the server failed to answer; its log says why", "internal"
 
 
 def describe(error: Exception) -> tuple[int, Failure]:
-    """Return the HTTP status and the response body for an error of any class."""
+    """Return the HTTP status and the response body for any exception."""
     if isinstance(error, BadFeature) and error.__cause__ is not None:
         # the cause's message comes from the operator's own code and may reveal details
         # of the machine

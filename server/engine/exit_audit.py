@@ -8,7 +8,7 @@ from polydom.features.errors import BadInput
 
 from .request import Outcome
 
-# Least mean number of audited answers until a false alarm. A busy server audits
+# Minimum mean number of audited answers until a false alarm. A busy server audits
 # thousands an hour, and an alarm is never cleared. A larger number delays true alarms
 # only by its logarithm.
 QUIET = 1_000_000

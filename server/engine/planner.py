@@ -198,7 +198,7 @@ class Planner:
         return self.wanted(request.item, left, quality)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
-        """Return True if `choose` would return `choice` again, with nobody waiting."""
+        """Return True if `choose` would return `choice` again, if no request waited."""
         left, drift = request.budget.left(now_s), choice.drift
         if choice.late or not choice.cost <= left <= choice.left:
             return False

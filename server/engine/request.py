@@ -35,7 +35,7 @@ class Request(msgspec.Struct, frozen=True):
     # What to do if the budget pays only for the prior, or not for `min_quality`: answer
     # "prior", compute the cheapest set of enough quality late, or fail before any work
     on_infeasible: OnInfeasible = "prior"
-    # Least expected quality in [0, 1] that is useful to the caller
+    # Minimum expected quality in [0, 1] that is useful to the caller
     min_quality: float = 0.0
     # The caller; once the caller is gone, work stops at the next checkpoint
     caller: Caller = msgspec.field(default_factory=Caller)

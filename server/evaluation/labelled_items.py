@@ -71,10 +71,10 @@ def read_labelled(
 ) -> LabelledItems:
     """Read labelled items from a table, JSON Lines, or a folder.
 
-    A folder has one subfolder for each class. `label` is the column or key with the
-    labels, if `path` is a file. With `limit`, at most that many rows or files are drawn
-    at random, by `seed`. With `whole`, records also keep columns that the index does
-    not read. Raises BadInput if no item can be used.
+    A folder has one subfolder for each class. If `path` is a file, `label` is the
+    column or key with the labels. If `limit` is given, at most that many rows or files
+    are drawn at random, using `seed`. If `whole`, records also keep columns that the
+    index does not read. Raises BadInput if no item can be used.
     """
     remarks: list[str] = []
     stage = (progress or Silence()).stage
@@ -184,7 +184,7 @@ def _is_none(label: Any) -> bool:
 def _known_name(label: Any, known: frozenset[str]) -> str:
     """Return the class name of a label in the form that the index knows.
 
-    For example, the text "1.0" becomes "1" if the index knows "1" alone.
+    For example, the text "1.0" becomes "1" if the index knows "1" but not "1.0".
     """
     name = class_name(label)
     if name not in known and isinstance(label, str):

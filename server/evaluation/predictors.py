@@ -48,7 +48,7 @@ class Predictor(Protocol):
 
     @property
     def features(self) -> tuple[str, ...] | None:
-        """Names of the features computed for every item; None if they differ."""
+        """Names of the features computed for every item; None if items differ."""
 
     def answer(self, item: LabelledItem) -> Answer | PlainAnswer:
         """Predict one item. Raise PolydomError if that fails."""
@@ -117,7 +117,7 @@ class FixedPlan:
 
 
 class Prior:
-    """A predictor that always answers the most frequent class, or the labels' mean."""
+    """A predictor that always answers the most frequent class, or the mean label."""
 
     name = "prior"
     features = ()

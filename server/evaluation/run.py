@@ -153,7 +153,7 @@ class EvaluationRun:
     def results(self, chosen: float) -> Evaluation:
         """Return the results of all finished trials; raise BadInput if there are none.
 
-        The confusion is computed for the budget `chosen`, one of `amounts`.
+        The confusion matrix is computed for the budget `chosen`, one of `amounts`.
         """
         comparison, amounts = self.comparison, self.amounts
         if not comparison.trials:
@@ -218,8 +218,8 @@ class EvaluationRun:
     def remarks_on(self, found: Evaluation) -> list[str]:
         """Return remarks on results.
 
-        They are about budgets that the server reduced, a server with another version of
-        the index than the file, and errors.
+        They are about budgets that the server reduced, errors, and a server whose
+        version of the index differs from the file's.
         """
         remarks = []
         for own in found.budgets:

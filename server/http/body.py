@@ -31,7 +31,7 @@ _DISCARDED = 8
 
 
 def arrival(scope: Scope) -> tuple[float, Caller]:
-    """Return when a request's first byte came (monotonic seconds), and its caller."""
+    """Return the time of a request's first byte (monotonic seconds), and its caller."""
     state = scope.get("state", {})
     return state.get("arrived_s") or time.monotonic(), state.get("caller") or Caller()
 

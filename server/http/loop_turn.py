@@ -49,8 +49,8 @@ class LoopTurn:
     def later(self, call: Callable[[], object]) -> None:
         """Schedule `call` for a later turn; functions run in the order of scheduling.
 
-        A turn starts no further function after about `LATER_S` seconds. So turns stay
-        short even if many connections have bytes to parse.
+        Each turn spends about `LATER_S` seconds on such functions. So turns stay short
+        even if many connections have bytes to parse.
         """
         self._later.append(call)
         self._schedule_later()

@@ -84,7 +84,7 @@ def response(description: str, schema: Schema) -> dict[str, Any]:
 
 
 def in_query(name: str, schema: Schema, **more: str) -> dict[str, Any]:
-    """Return the OpenAPI description of a query parameter, with the keys in `more`."""
+    """Return the OpenAPI description of a query parameter; `more` has further keys."""
     return {"name": name, "in": "query", **more, "schema": schema}
 
 

@@ -110,10 +110,12 @@ class HttpProtocol(HttpToolsProtocol):
     # Seconds after which a connection closes if the caller reads no byte of the
     # answers.
     unread_s: ClassVar[float] = 60.0
-    # Most bytes of a request's line and headers; most headers of a request.
+    # Maximum size in bytes of a request's line and headers, and maximum number of
+    # headers.
     head_limit: ClassVar[int] = 64 << 10
     header_limit: ClassVar[int] = 256
-    # Most open connections; further connections are answered with 503 and closed.
+    # Maximum number of open connections; further ones are answered with 503 and
+    # closed.
     connection_limit: ClassVar[int] = 4096
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -226,9 +228,9 @@ class HttpProtocol(HttpToolsProtocol):
     def _read(self, data: bytes, end: int = -1) -> None:
         """Parse bytes in which at most one request ends.
 
-        The parser then calls `on_message_complete`, and that callback starts the answer
-        or writes it at once. `end` is the position in `data` where the head ends, or -1
-        if the head does not end in `data`.
+        At the end of a request, the parser calls `on_message_complete`, which starts
+        the answer or writes it at once. `end` is the position in `data` where the head
+        ends, or -1 if the head does not end in `data`.
         """
         if self._next is REQUEST:
             data, self._may_begin = _without_offer(data, end), True
@@ -253,7 +255,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._check_incomplete()
 
     def _keep_second_request(self, data: bytes) -> None:
-        """Keep the bytes of a second request, and replace the parser that met them."""
+        """Keep a second request's bytes, and replace the parser that failed at them."""
         self._begins_behind, self.parser = False, self._new_parser()
         self._keep(
             data, data.find(END) + len(END) + (length_in(self._request.headers) or 0)
@@ -262,8 +264,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _check_incomplete(self) -> None:
         """Check the limits of an incomplete request, and set its timer.
 
-        If the body comes in several pieces, the application reads the body, because the
-        application counts the bytes that it holds.
+        If the body comes in several pieces, an ASGI cycle starts now, because the
+        application counts the bytes of bodies in memory.
         """
         if self._next is NOTHING:
             return
@@ -451,7 +453,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _begin_cycle(self, planned: object = None) -> None:
         """Start an ASGI cycle.
 
-        `planned`, if not None, is an object from a direct function for the application;
+        `planned`, if not None, is what a direct function returned for the application;
         it becomes an entry of the request's state.
         """
         self._unset_keepalive_if_required()

@@ -96,15 +96,15 @@ class PartTiming:
 
     @property
     def ratio(self) -> float:
-        """Measured cost of plans divided by predicted cost.
+        """Measured cost of plans divided by their predicted cost.
 
-        It is mostly below 1, because predictions are high quantiles.
+        It is usually below 1, because predictions are high quantiles.
         """
         return self._plans / self._predicted if self._predicted else 1.0
 
     @property
     def overhead(self) -> float:
-        """Mean measured cost per item beside the plans, such as the cost of reading."""
+        """Mean measured cost per item in addition to its plan, such as for reading."""
         return self._beside / self._items if self._items else 0.0
 
     def add(self, scored: PartScored, predicted: float) -> None:
@@ -129,7 +129,7 @@ class _Begun(NamedTuple):
 
 
 class FolderBudget:
-    """The budget of a run in parts. It counts costs, and finds the next part's plan.
+    """The budget of a run in parts: it counts costs, and finds the next part's plan.
 
     `total` limits the cost of all parts: processor seconds of the machine that measured
     the index, or an amount in the index's unit.

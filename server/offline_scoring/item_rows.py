@@ -364,7 +364,7 @@ class TextCells:
     def read(self, name: str, cells: Any) -> Sequence[Value]:
         """Return the values of the cells of column `name`.
 
-        If the column has numbers, a cell without a number stays a string.
+        In a column of numbers, a cell without a number stays a string.
         """
         from polydom.features.tables import column_kinds as kinds
 

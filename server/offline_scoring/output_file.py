@@ -140,7 +140,7 @@ class PartialOutput:
         self._rows = self.done
 
     def _seek_end(self, head: bytes, resume: bool) -> None:
-        """Count the intact rows, and go to their end; without rows, write `head`."""
+        """Count the intact rows and seek to their end, or write `head` if none."""
         found = self._file.readline()
         if found and not _is_head(found, head):
             raise BadInput(
@@ -250,7 +250,10 @@ _decode = msgspec.json.Decoder(Scored).decode
 
 
 def _is_head(line: bytes, head: bytes) -> bool:
-    """Return True if a line describes a run, or is the beginning of `head`."""
+    """Return True if a line is the first line of a run, complete or cut off.
+
+    A line that was cut off is recognised only if it begins like `head`.
+    """
     if head.startswith(line):
         return True
     try:

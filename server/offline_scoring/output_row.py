@@ -1,4 +1,4 @@
-"""One row of scoring output: the answer to an item, and its columns for Arrow."""
+"""Rows of scoring output, and their columns in Arrow and Spark."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

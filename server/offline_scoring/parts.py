@@ -36,11 +36,11 @@ log = logging.getLogger("polydom")
 # Wanted number of parts: enough to correct the price between parts, but not too many
 # files.
 LEAST_PARTS = 200
-# Least and most items of a part.
+# Minimum and maximum number of items of a part.
 LEAST, MOST = 32, 65_536
 # If a part begins within this many bytes of its row group, sampling it is cheap.
 NEAR_BYTES = 4 << 20
-MOST_FILES = 1024  # most files of a part, because a part carries their names
+MOST_FILES = 1024  # maximum number of files of a part, which carries their names
 ROWS = 256  # number of rows held in memory at a time
 
 

@@ -45,8 +45,8 @@ class Scorer:
         Plan of the batch: it decides each item by itself, so answers do not depend on
         the partitions.
     item_budget_s, item_budget
-        Mean cost of an item, instead of a plan: seconds, or an amount in the index's
-        unit. A partition's budget is this cost times the number of its items.
+        Budget for an average item, instead of a plan: seconds, or an amount in the
+        index's unit. A partition's budget is this value times the number of its items.
     column
         Column of images or texts; by default `image`, `image_base64` or `text`. For
         records: column of structures; by default each row is a record.

@@ -83,13 +83,14 @@ _PACKED: dict[int, int] = {
 FIELDS_EACH, NAMES_EACH = 8, 128
 # Number of inputs allowed in addition to the index's columns.
 SPARE = 64
-# Most fields in the contents of one input: strings, or numbers that are not packed.
+# Maximum number of fields in the contents of one input: strings, or numbers that are
+# not packed.
 MOST_CONTENTS = 1 << 16
-# Most outputs of a request; an index has fewer.
+# Maximum number of outputs of a request; an index has fewer.
 MOST_OUTPUTS = 64
-# Most bytes of a message that is not an inference request.
+# Maximum size in bytes of a message that is not an inference request.
 SHORT = 16 << 10
-# Most values in all inputs together.
+# Maximum number of values in all inputs together.
 MOST_VALUES = 2 * MAX_ELEMENTS
 # The received bytes are in memory COPIES times: as the message, as elements and as
 # items. A value in an item takes VALUE_BYTES bytes.
@@ -97,7 +98,7 @@ COPIES, VALUE_BYTES = 3, 100
 
 
 class Asked(NamedTuple):
-    """A decoded inference request; if it was long, its data is still encoded."""
+    """A decoded inference request. If it is long, its data stays encoded."""
 
     message: Message  # The decoded message; for a long request without its data
     # For a long request: encoded contents by position of the input
