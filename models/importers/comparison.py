@@ -24,7 +24,7 @@ NEAR = 1e-4
 def check_decisions(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
     """Raise BadModel if a compiled classifier and its original choose differently.
 
-    Both choose classes for the same random rows; near ties are not compared. `columns`
+    Both choose classes for the same random rows. Near ties are not compared. `columns`
     (d,) are the positions of the original's columns in the full row.
     """
 
@@ -83,11 +83,11 @@ def _compare(
 def _predicted(
     original: Any, fitted: FittedColumns | None, X: Floats, columns: NDArray[np.int32]
 ) -> tuple[Floats, Any, Any]:
-    """Let the original model predict random rows X, in the first form that it accepts.
+    """Let the original model predict random rows X in the first form that it accepts.
 
-    The forms are data frames and arrays, also without missing and negative values.
-    Return (full rows, input of the compiled model, predictions of the original). The
-    predictions are None if the original accepts no form.
+    Data frames and arrays are tried, first of X, then without missing values, then also
+    without negative values. Returns (full rows, input for the compiled model, the
+    original's predictions). The predictions are None if the original accepts no form.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of missing names, ranges and the like
@@ -105,7 +105,8 @@ def _forms(
 ) -> Iterator[tuple[Any, bool]]:
     """Yield X as a data frame, if the original has column names, and as an array.
 
-    The flag after each form is True if the compiled model must read the same form.
+    Each form comes with a flag: True if the compiled model must be given this form,
+    False if it must be given full rows.
     """
     names = getattr(original, "feature_names_in_", None)
     if names is not None and (pandas := sys.modules.get("pandas")):

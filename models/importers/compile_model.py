@@ -29,11 +29,11 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     """Compile a fitted estimator to a model that predicts as the estimator does.
 
     `columns` (d,) are the positions of the estimator's columns in the full row; by
-    default the first d. Sums of a regressor's trees equal scikit-learn's and LightGBM's
-    to the bit, and XGBoost's up to rounding in float32. Sums of linear terms may differ
-    in the last bits, as BLAS adds in another order. Raises BadModel if the estimator is
-    not fitted or has no compiled form, or if it disagrees with the model on one of a
-    dozen random rows.
+    default 0 to d - 1. A regressor's sums of trees equal those of scikit-learn and
+    LightGBM to the bit, and those of XGBoost up to rounding in float32. Sums of linear
+    terms may differ in the last bits, as BLAS may add the terms in a different order.
+    Raises BadModel if the estimator is not fitted or has no compiled form, or if it
+    disagrees with the model on one of a dozen random rows.
     """
     transformers, last = _split(estimator)
     name = _find(last)

@@ -57,10 +57,11 @@ def read_lightgbm(
 ) -> Classifier | Regressor:
     """Compile the text that LightGBM's `save_model` or `model_to_string` writes.
 
-    Raw scores equal LightGBM's to the bit. The raw scores of a forest (`boosting=rf`)
-    are means over its trees, whereas LightGBM's `raw_score` returns sums. By default
-    the first columns of the row are the inputs, and `classes` are 0 to K - 1. BadModel
-    if the model has no compiled form, or its objective is not in `objectives`.
+    Raw scores equal LightGBM's to the bit, except for a forest (`boosting=rf`): its raw
+    scores are means over its trees, whereas LightGBM's `raw_score` returns sums. By
+    default, the inputs are the first columns of the full row, and `classes` are 0 to K
+    - 1. Raises BadModel if the model has no compiled form, or if its objective is not
+    in `objectives`.
     """
     objective, options, K, trees = _read(text, preparation, objectives)
     if objective in REGRESSIONS:
@@ -150,7 +151,7 @@ def _read(
 
 
 def _check_whole(text: str, fields: Fields) -> None:
-    """Raise BadModel unless trees have the sizes in bytes that the header states."""
+    """Raise BadModel if the text of a tree is not as long as the header states."""
     if "tree_sizes" not in fields:  # old files do not state sizes
         return
     sizes = fields["tree_sizes"].split()
@@ -217,7 +218,7 @@ def _objective(fields: Fields, known: tuple[str, ...]) -> tuple[str, Fields]:
 
 
 def _tree(fields: Fields, width: int) -> Tree:
-    """Read one tree from its `fields`; inner nodes come before leaves."""
+    """Read one tree from its `fields`; inner nodes are numbered before leaves."""
     if fields.get("is_linear", "0") != "0":
         raise BadModel("LightGBM trees with linear leaves have no compiled form")
     leaves = _numbers(fields["leaf_value"])
@@ -255,7 +256,7 @@ def _numbers(text: str) -> NDArray[np.float64]:
 def _as_compared(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
     """Move thresholds near 0, so that inputs go to the same child as in LightGBM.
 
-    LightGBM takes inputs within `ZERO_LIMIT` of 0 for 0.
+    LightGBM treats an input as 0 if its magnitude is at most `ZERO_LIMIT`.
     """
     below = np.nextafter(-ZERO_LIMIT, -np.inf)
     where_zero_goes = np.where(thresholds >= 0, ZERO_LIMIT, below)

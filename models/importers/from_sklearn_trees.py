@@ -27,7 +27,7 @@ from .known_classes import find_class, short
 def _read_tree(
     fitted: Any, values: NDArray[np.float64], inputs: NDArray[Any] | None = None
 ) -> Tree:
-    """Read a fitted `tree_`; `inputs` are the columns of the tree's features."""
+    """Read a fitted `tree_`; `inputs[k]` is the column of the tree's feature k."""
     column = np.where(fitted.children_left < 0, -1, fitted.feature)
     if inputs is not None:
         column = np.where(column < 0, -1, np.asarray(inputs)[column])
@@ -42,9 +42,9 @@ def _read_tree(
 
 
 def _node_values(tree: Any) -> NDArray[np.float64]:
-    """Return the values (n, R) of a tree's nodes.
+    """Return the R values of each of a tree's n nodes, shape (n, R).
 
-    BadModel if the tree was fitted on several outputs.
+    Raises BadModel if the tree was fitted on several outputs.
     """
     if tree.n_outputs_ != 1:
         raise BadModel(f"{type(tree).__name__} was fitted on several outputs")
@@ -65,9 +65,9 @@ def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
 def _fitted_trees(
     estimator: Any, values: Callable[[Any], NDArray[np.float64]]
 ) -> list[Tree]:
-    """Read the trees of a tree, a forest or a Bagging estimator.
+    """Read the trees of a forest, a Bagging estimator, or a single decision tree.
 
-    `values` is a function from a single tree to the values (n, R) of its nodes.
+    `values` is a function from one of the trees to the values (n, R) of its nodes.
     """
     if not hasattr(estimator, "estimators_"):
         return [_read_tree(estimator.tree_, values(estimator))]
@@ -189,7 +189,8 @@ def _hist_trees(estimator: Any) -> list[Tree]:
 def _encoded(estimator: Any) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
     """Return the columns (d,) of the trees' features, and categories by feature.
 
-    HistGradientBoosting numbers categorical columns first, then the other columns.
+    The trees of HistGradientBoosting number categorical features first, then the
+    others.
     """
     d = estimator.n_features_in_
     if estimator._preprocessor is None:
@@ -219,10 +220,7 @@ def _encoded(estimator: Any) -> tuple[NDArray[np.int64], dict[int, NDArray[np.in
 
 
 def text_categories(estimator: Any) -> dict[int, tuple[str, ...]]:
-    """Return the categories of text columns, each in the order of their codes.
-
-    The keys are the positions of the text columns.
-    """
+    """Map the position of each text column to its categories, in order of code."""
     if getattr(estimator, "_preprocessor", None) is None:
         return {}
     encoder = estimator._preprocessor.named_transformers_["encoder"]

@@ -58,11 +58,11 @@ def read_xgboost(
     """Compile a model that XGBoost's `save_model` wrote: JSON (str) or UBJSON (bytes).
 
     XGBoost adds leaf values in float32, the compiled model in float64: raw scores agree
-    within 1e-5. By default the first columns of the row are the inputs, and `classes`
-    are 0 to K - 1. After early stopping, the compiled model has the rounds up to the
-    best round if `to_best`, as in `XGBClassifier.predict`, else all rounds, as in
-    `Booster.predict`. BadModel if the model has no compiled form, or its objective is
-    not in `objectives`.
+    within 1e-5. By default, the inputs are the first columns of the full row, and
+    `classes` are 0 to K - 1. After early stopping, the compiled model has the rounds up
+    to the best round if `to_best`, as in `XGBClassifier.predict`, else all rounds, as
+    in `Booster.predict`. Raises BadModel if the model has no compiled form, or if its
+    objective is not in `objectives`.
     """
     objective, K, scorer, fitted = _read(source, preparation, objectives, to_best)
     if objective not in REGRESSIONS:
@@ -145,7 +145,7 @@ def _fitted(learner: dict[str, Any]) -> FittedColumns:
 def _categories(encoding: dict[str, Any]) -> tuple[Any, ...]:
     """Read a column's categories.
 
-    If XGBoost stored only parts of the texts, the parts are returned as bytes.
+    If the stored texts are cut off, which XGBoost may do, they are returned as bytes.
     """
     values = np.asarray(encoding["values"])
     if "offsets" not in encoding:

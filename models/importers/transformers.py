@@ -44,7 +44,7 @@ def compile_preparation(
     """Compile the fitted transformers of a Pipeline, from first to last.
 
     `columns` (d,) are the positions of the Pipeline's columns in the full row. If
-    `rounded`, the preparation rounds as scikit-learn's scalers do for float32 rows.
+    `rounded`, results are rounded to float32 where scikit-learn's scalers round them.
     Raises BadModel if a transformer has no compiled form.
     """
     made = plain(columns)
@@ -83,7 +83,10 @@ def _add(made: Preparation, transformer: Any, rounded: bool) -> Preparation:
 
 @cache
 def _is_single() -> bool:
-    """Return True if the installed StandardScaler rounds means for float32 rows."""
+    """Return True if the installed StandardScaler rounds its means to float32.
+
+    It may do so for rows of float32.
+    """
     from sklearn.preprocessing import StandardScaler
 
     odd = 2.0**24 + 1  # this number is not a float32

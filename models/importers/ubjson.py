@@ -42,7 +42,7 @@ def read_ubj(data: bytes) -> Any:
 
 
 class _Reader:
-    """UBJSON data, and the position of the next byte to read."""
+    """A position in UBJSON data, from which values are read one after the other."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -113,7 +113,8 @@ class _Reader:
     def array(self, depth: int) -> Any:
         """Read an array, after its opening bracket.
 
-        The array has a type and a count, or only a count, or a closing bracket.
+        The array begins with a type and a count, or with a count alone, or it has
+        neither and ends with a closing bracket.
         """
         if self.peek() == b"$":
             return self.typed()

@@ -26,11 +26,12 @@ MOST_ROWS = 10_000  # rows for fitting the small boosted trees that choose input
 class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A sum of small interpolated look-up tables, the base models of the QWYC paper.
 
-    Each lattice reads a few columns that small boosted trees often test together (an
-    idea of Canini et al. 2016, who measure interaction otherwise). Each input goes
-    through a calibrator, a piecewise-linear function that is learned with the lattice.
-    Missing values are allowed. `compile` makes an `Ensemble` of the lattices, which can
-    stop early. `Lattices` describes the evaluation.
+    Each lattice reads a few columns that interact: small boosted trees often test them
+    together. (Canini et al. 2016 also choose inputs by interaction, but measure it in a
+    different way.) Each input goes through a calibrator, a piecewise-linear function
+    that is learned with the lattice. Missing values are allowed. `compile` makes an
+    `Ensemble` of the lattices, which can stop early. `Lattices` describes the
+    evaluation.
 
     Parameters
     ----------
@@ -46,17 +47,18 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         trained by itself, then their sum is scaled to fit.
     interpolation
         "multilinear": between all 2^S vertices of a lattice. "simplex": between S + 1
-        of its vertices, which is several times as fast to train and to evaluate; the
-        score then bends where inputs are equal.
+        of its vertices, which is several times as fast to train and to evaluate. The
+        score then has kinks where two inputs are equal.
     monotonic
         Map from columns to signs: +1 if the score of the second class must never fall
-        as the column rises, -1 if it must never rise. This holds to the last
-        bit, but not for missing values. Two classes only.
+        as the column rises, -1 if it must never rise. The guarantee is exact to the
+        last bit, but excludes missing values. Two classes only.
     l2, laplacian
-        Weights >= 0 of two penalties on the total loss of the training set: the
-        squared vertices, and the squared differences of vertices along edges.
+        Weights >= 0 of two penalties, which are added to the total loss of the training
+        set: the sum of squared vertices, and the sum of squared differences between
+        neighbouring vertices.
     epochs, learning_rate
-        Passes over the rows, and the first step size of Adam.
+        Number of passes over the rows, and the initial learning rate of Adam.
     random_state
         Seed of the choice of columns and of the order of the rows.
 

@@ -38,7 +38,7 @@ def flatten_dull(
 ) -> None:
     """Change `calibrations` in place, so that constant inputs do not affect scores.
 
-    An input is constant if it has a single value in all rows X.
+    A constant input has only one value in the rows X.
     """
     low, high = np.fmin.reduce(X), np.fmax.reduce(X)
     gaps = np.isnan(X).any(axis=0)
@@ -52,9 +52,9 @@ def flatten_dull(
 
 
 def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
-    """Count how often trees test two inputs on one path: (d, d), symmetric.
+    """Count how often trees test two inputs on the same path from the root to a node.
 
-    A path leads from a tree's root to a node.
+    Returns a symmetric array (d, d). An input's entry with itself counts its own tests.
     """
     seen = np.zeros((d, d))
     for nodes in trees:
@@ -77,11 +77,12 @@ def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
 def join_inputs(
     together: Floats, shape: tuple[int, int], rng: np.random.Generator
 ) -> Any:
-    """Choose S inputs that interact for each of T lattices; (T, S) is `shape`.
+    """Choose the S inputs of each of T lattices, such that they interact.
 
-    The next input of a lattice is the one that trees test most often together with its
-    inputs so far, by the counts `together` (d, d). Pairs that other lattices already
-    have count for less.
+    `shape` is (T, S), also that of the result. `together` (d, d) counts how often trees
+    test two inputs on one path. The first input of a lattice is drawn at random. Each
+    further input is the one with the largest sum of counts with the lattice's inputs so
+    far. The count of a pair is reduced if other lattices already have the pair.
     """
     T, S = shape
     d = len(together)

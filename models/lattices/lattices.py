@@ -23,12 +23,13 @@ MOST_UNITS = 2**30  # limit on vertices, so that all sums are whole numbers belo
 class Lattices(SumOfTerms):
     """A sum of lattices, the base models of the QWYC paper (its appendix D.1).
 
-    A piecewise-linear calibrator maps each of S inputs to [0, 1]. A missing value has
-    its own calibrated value, and values beyond the outer keypoints are clipped. A
-    lattice interpolates between all its 2^S vertices, or between the S + 1 vertices of
-    the simplex that contains its inputs (Lovasz's extension), which is several times as
-    fast. If calibrators and vertices ascend, raw scores ascend with the input, to the
-    last bit.
+    A piecewise-linear calibrator maps each of a lattice's S inputs to [0, 1]. A missing
+    value has a calibrated value of its own, and values beyond the outer keypoints are
+    clipped. A lattice interpolates between all its 2^S vertices. Alternatively, it
+    interpolates between the S + 1 vertices of the simplex that contains its inputs
+    (Lovasz's extension), which is several times as fast. If the calibrators of an input
+    ascend, and the vertices along it, then raw scores never fall as the input rises, to
+    the last bit.
     """
 
     preparation: Preparation  # Step from full rows to the d inputs
@@ -67,7 +68,7 @@ class Lattices(SumOfTerms):
         return sums
 
     def margin(self) -> "Lattices":
-        """Return these lattices, as they have a single raw score for two classes."""
+        """Return these lattices: with two classes, the only raw score is the margin."""
         return self
 
     def base_scores(self, X: Rows) -> Floats:
@@ -79,7 +80,7 @@ class Lattices(SumOfTerms):
         return self.bias
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return a row's raw score; None if R > 1 or if no kernel can read the row."""
+        """Return one row's raw score; None if R > 1 or no kernel can read the row."""
         packed = self.packed
         if packed is None or self.outputs > 1 or not packed.takes(row):
             return None
@@ -93,7 +94,7 @@ class Lattices(SumOfTerms):
         return replace(self, packed=pack_lattices(self, everything, Never()))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack lattices in `order` for a kernel that stops by the rule `stops`.
+        """Pack lattices, in `order`, for a kernel that applies the rule `stops`.
 
         Return None if no kernel can evaluate the lattices.
         """
@@ -138,7 +139,7 @@ class Lattices(SumOfTerms):
         return most * self.unit + float(np.abs(self.bias).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw random prepared inputs (count, d), such that decisions vary."""
+        """Draw random prepared inputs (count, d) for which decisions vary."""
         low, high = self.knots[:, 0], self.knots[:, -1]
         return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
 
@@ -206,9 +207,9 @@ def make_lattices(
     bias: Floats,
     simplex: bool = False,
 ) -> Lattices:
-    """Make lattices from learned parameters, and round these to whole units.
+    """Make lattices from learned parameters, rounded to whole numbers of units.
 
-    Rounding never swaps two numbers, so monotonic lattices remain monotonic.
+    Rounding does not change the order of numbers, so monotonic lattices stay monotonic.
     """
     # The unit is so large that bias and vertices stay within their ranges.
     largest = max(np.abs(vertices).max(), np.abs(bias).max() / 2**20, 1e-100)

@@ -39,7 +39,10 @@ KERNELS = {
 def pack_lattices(
     lattices: Any, order: NDArray[Any], stops: Stops
 ) -> PackedTerms | None:
-    """Pack `Lattices` in the given order; None if only `plain.py` can evaluate them."""
+    """Pack `Lattices`, in `order`, for the kernels that evaluate one row at a time.
+
+    Return None if only the kernels of `plain.py` can evaluate the lattices.
+    """
     used, inputs = np.unique(lattices.inputs[order], return_inverse=True)
     inputs = inputs.reshape(lattices.inputs.shape)
     (T, S), R = inputs.shape, lattices.outputs
@@ -86,8 +89,8 @@ def pack_lattices(
 def sorting_network(size: int) -> list[tuple[int, int]]:
     """Return Batcher's network that sorts `size` values, as pairs of positions.
 
-    Compare the two values of each pair in turn, and swap them if the first is smaller.
-    After all pairs the values descend.
+    To sort, take the pairs in order, and swap their two values if the first is smaller.
+    In the end, values descend.
     """
     whole = 1 << (size - 1).bit_length()
     steps = []
@@ -107,7 +110,7 @@ def sorting_network(size: int) -> list[tuple[int, int]]:
 def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
     """Return the vertices of lattices in groups of LANES, padded with zeros.
 
-    Unless `simplex`, the lattices of a group are the last axis.
+    The shape is (groups * LANES, R, V) if `simplex`, else (groups, R, V, LANES).
     """
     T, R, V = vertices.shape
     groups = -(-T // LANES)
@@ -123,7 +126,7 @@ def _blocks(
 ) -> dict[str, NDArray[Any]]:
     """Divide groups into blocks, and return the arrays that describe the blocks.
 
-    In a block, the calibrations of inputs that read the same column are neighbours.
+    Within a block, inputs that read the same column are neighbours.
     """
     T, S = inputs.shape
     groups = -(-T // LANES)
@@ -167,7 +170,10 @@ def _blocks(
 
 
 def _room(columns: int, pitch: int, S: int, R: int) -> dict[str, int]:
-    """Return each array's byte offset in a kernel's memory; "work" is its size."""
+    """Return each array's byte offset in a kernel's memory, and the memory's size.
+
+    The size is the entry "work".
+    """
     cells = max(2, 2**S // 8)
     sizes = {
         "calibrated": 4 * columns,  # size of the part before it; the next likewise

@@ -47,8 +47,8 @@ def train_lattices(
     """Learn lattices by Adam on the log loss; after each step, restore monotonicity.
 
     Joint training fits the sum of all lattices. Independent training fits each lattice
-    with the class frequencies as its bias, then averages the lattices' scores. The mean
-    of weak models is too near their bias, so `stretch` scales it to fit.
+    by itself, with the class frequencies as its bias, and then averages the lattices'
+    scores. The average of weak models varies too little, so `stretch` scales it to fit.
 
     `X` (N, d) are rows, `knots` (d, P) keypoints, `inputs` (T, S) columns of X. `y`
     (N,) are classes 0 ... K - 1, all of which occur. `signs` (d,) are +1 if scores must
@@ -90,11 +90,11 @@ def train_lattices(
 
 
 def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Floats]:
-    """Fit a slope >= 0 and a bias (R,) for sums (N, R), by logistic regression.
+    """Fit a slope >= 0 and a bias (R,), by which sums (N, R) predict y best.
 
-    A penalty with about the weight of one row keeps the slope near 1 and the bias near
-    its first value. If the sums separate all classes, there would be no best slope
-    without the penalty.
+    This is a logistic regression with the scores slope * sums + bias. A penalty with
+    about the weight of one row keeps the slope near 1 and the bias near the given bias.
+    Without it, no slope would be the best if the sums separate all classes.
     """
     if sums.shape[1] == 1:
         sums = np.column_stack([np.zeros(len(sums)), sums])
@@ -129,7 +129,8 @@ def start(
 ) -> Learned:
     """Return the parameters with which training starts; `shape` is (T, R, S, P).
 
-    Calibrators are straight, lattices are flat, and the bias has the classes' log odds.
+    Calibrators are straight lines, lattices are 0 at all vertices, and the bias has the
+    classes' log odds.
     """
     T, R, S, P = shape
     calibrations = np.empty((T, S, P + 1))
@@ -146,8 +147,9 @@ def locate_all(
 ) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
     """Return (k, share), each (N, d): positions of X between the keypoints `knots`.
 
-    Keypoint k is the last that does not exceed the value; `share`, in [0, 1], is the
-    fraction of the way to the next keypoint. A missing value has k = P.
+    Keypoint k is the last that does not exceed the value, but never the very last.
+    `share`, in [0, 1], is the fraction of the way to the next keypoint. A missing value
+    has k = P.
     """
     places = np.empty(X.shape, np.int16)
     parts = np.empty(X.shape, np.float32)
@@ -164,7 +166,7 @@ def locate_all(
 
 
 def bend(vertices: Floats, descent: Descent) -> Floats:
-    """Return the gradient (T, R, V) of both penalties with respect to the vertices."""
+    """Return the gradient (T, R, V) of both penalties by the vertices."""
     out: Floats = descent.l2 * vertices
     if descent.laplacian:
         for s in range(vertices.shape[2].bit_length() - 1):
@@ -179,7 +181,10 @@ def bend(vertices: Floats, descent: Descent) -> Floats:
 def project(learned: Learned, signs: NDArray[np.int64]) -> None:
     """Change learned parameters so that they are monotonic as `signs` (T, S) demand.
 
-    Two neighbours in the wrong order both become their mean.
+    Along an input with a sign, vertices must ascend: two that do not are both replaced
+    by their mean. The calibrated values must ascend or descend, as the sign says: those
+    that do not are moved to the middle between the nearest values above and below that
+    do.
     """
     calibrations, vertices = learned.calibrations, learned.vertices
     np.clip(calibrations, 0.0, 1.0, out=calibrations)

@@ -53,16 +53,16 @@ class Shapes(NamedTuple):
 
     @property
     def bare(self) -> bool:
-        """True if no value is clipped, and missing values are not filled in."""
+        """True if no value is ever clipped, and missing values stay missing."""
         ends = np.isinf(self.low) & np.isinf(self.high)
         return bool(ends.all() and np.isnan(self.filling).all())
 
 
 class Magnitudes(NamedTuple):
-    """Bounds on all intermediate results of a preparation, to bound rounding errors.
+    """Bounds on the magnitudes of a preparation's intermediate results.
 
-    For an input x, absolute results are at most `passed` + `slope` * |x|, or `passed`
-    if x is missing. Both arrays are (d,).
+    For an input x, they are at most `passed` + `slope` * |x|, or `passed` if x is
+    missing. Both arrays are (d,). Rounding errors are bounded by these magnitudes.
     """
 
     slope: Floats
@@ -70,10 +70,11 @@ class Magnitudes(NamedTuple):
 
 
 def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
-    """Merge the operations of a preparation into one step, and bound their results.
+    """Merge the operations of a preparation into one step.
 
-    Returns None unless all operations are AFFINE, or the last one is a comparison and
-    the operations before it preserve the order of values.
+    Also return bounds on the intermediate results. Returns None unless all operations
+    are AFFINE, or the last one is a comparison (BINARISE) and the operations before it
+    keep values in order.
     """
     if preparation.operations[-1:].tolist() == [BINARISE]:
         return _join_flags(preparation)
@@ -102,10 +103,10 @@ def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | Non
 
 
 def _join_flags(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
-    """Merge operations that end in a comparison, so that inputs become 0 or 1.
+    """Merge operations that end with a comparison, so that values become 0 or 1.
 
-    The step is clip((x - limit) * 2^149, 0, 1). It is exact: float32 values are
-    multiples of 2^-149, so the next value above the limit becomes at least 1.
+    The merged step is clip((x - limit) * 2^149, 0, 1). This is exact: float32 values
+    are multiples of 2^-149, so any value above the limit becomes 1.
     """
     d, limits = len(preparation.columns), preparation.table[-1, CENTER]
     flags = replace(preparation, columns=np.arange(d, dtype=np.int32))
@@ -133,8 +134,9 @@ def pack_linear(
 ) -> PackedTerms | None:
     """Lay out linear terms for kernels; return None if only NumPy can add them.
 
-    The kernels add terms in `order`, and stop by `stops`. Rounding errors are bounded
-    by the absolute weights `sizes` and the absolute intercepts `starts`.
+    The kernels add terms in `order`, and apply the stopping rule `stops`. `sizes` are
+    the absolute weights and `starts` the absolute intercepts from which rounding errors
+    are bounded.
     """
     d, R = weights.shape
     if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:
@@ -179,11 +181,12 @@ def pack_linear(
 def lay_blocks(
     order: NDArray[Any], stops: Stops
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-    """Divide terms into blocks, and each block into groups of `LANES` terms.
+    """Divide terms into B blocks, and the terms of each block into groups of `LANES`.
 
-    A sum is compared with its limits at the end of each of B blocks. Returns the terms
-    of each group (G, LANES), a mask of entries that only fill a group up (G, LANES),
-    and the numbers of groups and of terms up to the end of each block, (B,) each.
+    A block ends where `stops` has a limit; only there are sums compared with limits.
+    Returns four arrays: the terms of each group (G, LANES); a mask (G, LANES) of the
+    entries that only pad a group; and for each block, the number of groups (B,) and of
+    terms (B,) up to its end.
     """
     limits = stops.by_tree(len(order))
     looked = limits["upper"] < np.inf

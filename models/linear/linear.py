@@ -23,9 +23,9 @@ from .kernels.sums import linear, linear_one
 class Linear(SumOfTerms):
     """A linear model: logistic regression, SVM, ridge, LDA, discrete naive Bayes, ...
 
-    scikit-learn leaves the order of additions to BLAS, so raw scores may differ from
-    its scores in the last bits (about 1e-15 of the largest term). Rows with NaN or
-    infinity raise `BadRow`.
+    scikit-learn's BLAS may add terms in a different order, so raw scores may differ
+    from scikit-learn's in the last bits (about 1e-15 of the largest term). Rows with
+    NaN or infinity raise `BadRow`.
     """
 
     preparation: Preparation  # Step from full rows to the d inputs
@@ -50,7 +50,7 @@ class Linear(SumOfTerms):
 
     @property
     def light(self) -> bool:
-        """True, because comparing a sum takes longer than adding one product."""
+        """True, because adding a term is faster than comparing the sum with a limit."""
         return True
 
     def raw(self, X: Rows) -> Floats:
@@ -83,11 +83,11 @@ class Linear(SumOfTerms):
         return LinearDifference(self.preparation, weights, intercepts, self)
 
     def base_scores(self, X: Rows) -> Floats:
-        """Return what each term adds to the raw scores of rows X: (N, d, R)."""
+        """Return the values (N, d, R) that terms add to the raw scores of rows X."""
         return self.preparation.apply(X)[:, :, None] * self.weights
 
     def base_bias(self) -> Floats:
-        """Return the intercepts (R,), to which terms are added."""
+        """Return the intercepts (R,), at which the sums of terms begin."""
         return self.intercepts
 
     def bounds(self) -> tuple[Floats, Floats]:
@@ -103,7 +103,7 @@ class Linear(SumOfTerms):
         return used
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Lay terms out for a kernel that adds them in `order` and stops by `stops`.
+        """Lay out terms, in `order`, for a kernel that applies the rule `stops`.
 
         Returns None if no kernel can add them.
         """
@@ -149,9 +149,10 @@ class Linear(SumOfTerms):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearDifference(Linear):
-    """The margin of a linear model with two raw scores: their difference.
+    """The margin of a linear model with two raw scores: the second minus the first.
 
-    Its rounding errors grow with the two scores, which may be far larger.
+    Its rounding errors are relative to the two scores, which may be far larger than
+    their difference.
     """
 
     # Both sums: rounding errors are relative to the sums, not to the difference.
@@ -161,7 +162,7 @@ class LinearDifference(Linear):
         return Linear.margin, (self.sums,)
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Lay terms out as `Linear.pack` does, but allow for larger rounding errors."""
+        """Lay out terms as `Linear.pack` does, but allow for larger rounding errors."""
         terms = self.preparation, self.weights, self.intercepts
         sizes = np.abs(self.sums.weights).sum(axis=1, keepdims=True)
         starts = np.abs(self.sums.intercepts).sum()

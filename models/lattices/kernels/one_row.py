@@ -1,12 +1,14 @@
 """Compiled evaluation of one row by lattices, sixteen lattices at a time.
 
-First the kernel finds the position of each column's value between its keypoints. Then
-it processes the lattices block by block: it calibrates all inputs of a block, and
-evaluates the block's groups of sixteen lattices, one lattice in each lane. To
-interpolate on simplices, it sorts the inputs, which gives the corners of the simplex.
-To interpolate between all vertices, it halves the vertices input by input. `plain.py`
-explains the shapes; D is the number of columns and G the number of groups. Arguments
-are not checked.
+Lattices are divided into groups of sixteen, and groups into blocks. First, the kernel
+locates each column's value between its keypoints. Then, block by block, it calibrates
+all inputs of the block, and evaluates the groups of the block. Each lane of a vector
+register computes one lattice of the group.
+
+To interpolate on simplices, the kernel sorts the inputs, which gives the corners of the
+simplex. To interpolate between all vertices, it removes one input after the other, each
+of which halves the number of vertices. `plain.py` explains the shapes; D is the number
+of columns and G the number of groups. Arguments are not checked.
 """
 
 import math
@@ -93,8 +95,8 @@ COLUMN, START, STEPS, RUN_SIZE = range(4)
 def place_row(row: Rows, address: int, work: int) -> None:
     """Write the positions (D,) of a row's values between keypoints, as int32 at `work`.
 
-    A position is 2^20 * (keypoint below + fraction of the gap to the next keypoint).
-    The keypoints are those of the lattices packed at `address`.
+    A position is 2^20 * (index of the keypoint below + fraction of the way to the
+    next). The keypoints are those of the lattices packed at `address`.
     """
     table = table_at(address, TABLE)
     D, P = int64(table.column_count), int64(table.keypoint_count)
@@ -132,7 +134,8 @@ def place_row(row: Rows, address: int, work: int) -> None:
 def calibrate_block(address: int, b: int, work: int) -> None:
     """Calibrate the inputs of block `b` of the lattices packed at `address`.
 
-    The memory at `work` has the positions from `place_row`, and gets the inputs.
+    The positions from `place_row` are read from the memory at `work`, and the
+    calibrated inputs are written there.
     """
     table = table_at(address, TABLE)
     B = int64(table.block_count)
@@ -159,7 +162,8 @@ def calibrate_block(address: int, b: int, work: int) -> None:
 def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
     """Interpolate sixteen lattices between all of their vertices, input by input.
 
-    `vertices` (V, LANES), inputs `shares` (size, LANES) and `cells` are addresses; the
+    All arguments but `size`, the number of inputs, are addresses: of the `vertices` (V,
+    LANES), the inputs' values `shares` (size, LANES), and scratch memory `cells`. The
     results are the first LANES float64 at `cells`.
     """
     pitch, s = uint64(8 * LANES), size
@@ -191,10 +195,10 @@ def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
 
 @njit(void(uint64, uint64, uint64), **OPTIONS)
 def evaluate(address: int, group: int, work: int) -> None:
-    """Write the values (R, LANES) of one group of the lattices packed at `address`.
+    """Compute the values (R, LANES) of one group of the lattices packed at `address`.
 
-    They are written to the memory at `work`. The first group of a block also calibrates
-    the block's inputs.
+    The values are written to the memory at `work`. The first group of a block also
+    calibrates the block's inputs.
     """
     table = table_at(address, TABLE)
     first_of = carray(pointer(table.first_of), (int64(table.group_count),), np.int64)
@@ -233,7 +237,10 @@ def evaluate(address: int, group: int, work: int) -> None:
 
 @njit(inline="always")
 def reserve(table: Any) -> int:
-    """Reserve stack memory for one row, aligned to a cache line; return its address."""
+    """Reserve the stack memory that the kernels need for one row; return its address.
+
+    The address is aligned to a cache line.
+    """
     size = int64(table.work)
     made = carray(on_stack(size // 4 + LINE // 4), (1,), np.int32)
     start = uint64(made.ctypes.data)
@@ -262,10 +269,10 @@ def raw(row: Rows, address: int, out: Floats) -> None:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: Rows, address: int, out: Floats) -> int:
-    """Add up, in `out[0]`, one row's lattices until the sum passes a limit.
+    """Add one row's lattices to `out[0]`, until the sum is beyond a limit.
 
     The lattices are packed at `address`. Returns 4 * (number of lattices added) + the
-    answer: 0, 1, or `UNDECIDED` if no limit was passed.
+    answer. The answer is 0 or 1, or `UNDECIDED` if the sum was never beyond a limit.
     """
     table = table_at(address, TABLE)
     work = reserve(table)
@@ -292,15 +299,15 @@ def early(row: Rows, address: int, out: Floats) -> int:
 def decide(row: Rows, address: int) -> int:
     """Return one row's answer by the lattices packed at `address`.
 
-    It is 0, 1, or `UNDECIDED` near a tie. A row that passes no limit is compared with
-    the threshold.
+    The answer is 0, 1, or `UNDECIDED` near a tie. If the row's sum is never beyond a
+    limit, its final sum is compared with the threshold.
     """
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **OPTIONS)
 def early_one(row: Rows, address: int) -> tuple[int, float]:
-    """Return (code, sum) of one row, by the lattices packed at `address`.
+    """Return one row's code and its sum when it stopped, by the lattices at `address`.
 
     The code is 4 * (number of lattices added) + the answer of `decide`.
     """
@@ -310,10 +317,10 @@ def early_one(row: Rows, address: int) -> tuple[int, float]:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
-    """Add one row's lattices to `totals` (R,) until the best class leads by enough.
+    """Add one row's lattices to `totals` (R,), until the best class leads enough.
 
-    The lattices are packed at `address`. Returns 4 * (number of lattices added) +
-    `BEST`, or + `UNDECIDED` if no class ever led by enough.
+    The lattices are packed at `address`. Returns 4 * (number of lattices added) + the
+    answer. The answer is `BEST`, or `UNDECIDED` if no lead was large enough.
     """
     table = table_at(address, TABLE)
     work = reserve(table)

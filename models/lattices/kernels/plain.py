@@ -1,9 +1,9 @@
 """Compiled evaluation of lattices: interpolated look-up tables behind calibrators.
 
-All numbers are integers in float64. Calibrated inputs are multiples of 2^-20 in [0, 1],
-and vertices are integers of at most 2^30. So a weighted mean of vertices is exact
-before it is rounded to an integer again. Each step is then monotonic in each of its
-inputs, to the last bit, and sums of lattices are exact in any order.
+Numbers are stored in float64 but exact. Calibrated inputs are multiples of 2^-20 in [0,
+1], and vertices are whole numbers of at most 2^30. So a weighted mean of vertices is
+exact, and is then rounded to a whole number. Each of these steps is monotonic in each
+of its inputs, to the last bit, and sums of lattices are the same in any order.
 
 Shapes: d inputs of P keypoints, T lattices over S inputs, R raw scores, V = 2^S
 vertices. Bit s of a vertex's index is its coordinate s. Indices are unsigned, because
@@ -70,7 +70,7 @@ def calibrate(
 ) -> None:
     """Write the calibrated inputs of one lattice to `out` (S,).
 
-    `places` and `parts` (d,) store results of `locate` for the row's other lattices.
+    `places` and `parts` (d,) keep the results of `locate` for further lattices.
     """
     for i in range(inputs.shape[0]):
         s = uint64(i)
@@ -93,7 +93,7 @@ def halve(cells: Any, half: int, f: float, out: Any) -> None:
 
 @njit(inline="always")
 def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
-    """Interpolate between all vertices (V,) at `inputs` (S,), rounded to an integer.
+    """Interpolate between all vertices (V,) at `inputs` (S,); round to a whole number.
 
     `work` and `other` (V / 2,) are overwritten.
     """
@@ -115,11 +115,11 @@ def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
 
 @njit(inline="always")
 def walk(vertices: Any, inputs: Any, order: Any) -> float:
-    """Interpolate vertices (V,) on the simplex of S + 1 that contains `inputs` (S,).
+    """Interpolate between the S + 1 vertices of the simplex around `inputs` (S,).
 
-    The result is rounded to an integer. With the inputs in descending order, the weight
-    of a corner is the difference of two neighbouring inputs, so the order of equal
-    inputs does not matter. `order` (S,) is overwritten.
+    The result is rounded to a whole number. If the inputs are sorted in descending
+    order, the weight of a corner is the difference of two neighbouring inputs, so the
+    order of equal inputs does not matter. `order` (S,) is overwritten.
     """
     for s in range(inputs.shape[0]):
         place = s
@@ -152,9 +152,9 @@ def base(
     whole: bool,
     out: Floats,
 ) -> None:
-    """Write the values of all lattices for rows X to `out` (N, T, R), as integers.
+    """Write the values of all lattices for rows X to `out` (N, T, R), as whole numbers.
 
-    If `whole`, write their sums over all lattices to `out` (N, 1, R). The other
+    If `whole`, write their sums over the lattices to `out` (N, 1, R) instead. The other
     arguments are attributes of `Lattices`.
     """
     d, T, S = knots.shape[0], inputs.shape[0], inputs.shape[1]

@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 
 class Model(NamedTuple):
-    """Training rows, as positions between keypoints, and parameters of lattices."""
+    """Training rows, as positions between keypoints, and the parameters of lattices."""
 
     # `places` and `parts`: (N, d) int16 and float32: Keypoint at or below each value,
     # and the fraction of the way to the next keypoint
@@ -37,8 +37,8 @@ MODEL = types.NamedTuple(
 def weigh(inputs: Floats, out: Floats) -> None:
     """Write a lattice's interpolation weights at `inputs` (S,) to `out` (2 V - 1,).
 
-    From position 2^s - 1 on, these are the 2^s weights for the first s inputs, s = 0
-    ... S; the last V are the weights of the vertices.
+    For s = 0 ... S, the 2^s weights that result from the first s inputs begin at
+    position 2^s - 1. So the last V numbers are the weights of the vertices.
     """
     out[0] = 1.0
     for s in range(inputs.shape[0]):
@@ -53,9 +53,10 @@ def weigh(inputs: Floats, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64[::1]), **OPTIONS)
 def residuals(margins: Floats, y: int, out: Floats) -> None:
-    """Write the derivatives of a row's log loss by its raw scores to `out` (R,).
+    """Write the derivatives of a row's log loss with respect to its raw scores (R,).
 
-    A derivative is the predicted probability of a class, less 1 for the true class `y`.
+    Each derivative is the predicted probability of a class, less 1 for the true class
+    `y`.
     """
     if margins.shape[0] == 1:
         out[0] = 0.5 * (1.0 + math.tanh(0.5 * margins[0])) - float(y)
@@ -74,7 +75,7 @@ def residuals(margins: Floats, y: int, out: Floats) -> None:
 def descend(weights: Floats, f: float, cells: Floats, out: Floats) -> float:
     """Write (1 - f) * (first half of `cells`) + f * (second half) to `out`.
 
-    Return the derivative by `f` of the sum of `out` * `weights`.
+    Return the derivative of the sum of `out` * `weights` with respect to f.
     """
     half = uint64(weights.shape[0])
     slope = 0.0
@@ -91,10 +92,10 @@ PATH = (int64[::1], int64[::1], float64[::1])  # `order`, `path`, `weights` of `
 
 @njit(void(FLOATS, *PATH), **OPTIONS)
 def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
-    """Find the simplex that contains `inputs` (S,).
+    """Find the corners of the simplex that contains `inputs` (S,), and their weights.
 
-    Write the descending order (S,) of the inputs, and the simplex's corners `path` (S +
-    1,) and their interpolation weights (S + 1,).
+    Write the positions of the inputs, by descending input, to `order` (S,); the corners
+    to `path` (S + 1,); and their interpolation weights to `weights` (S + 1,).
     """
     S = inputs.shape[0]
     for s in range(S):
@@ -113,7 +114,7 @@ def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
 
 @njit(void(int64, MODEL, SUMS, SUMS), **OPTIONS)
 def score_row(i: int, model: Model, calibrated: Floats, out: Floats) -> None:
-    """Write training row i's `calibrated` inputs (T, S) and its scores `out` (T, R)."""
+    """Write training row i's calibrated inputs (T, S) and its scores `out` (T, R)."""
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
     missing = calibrations.shape[2] - 1
@@ -158,10 +159,11 @@ def slope_between_all(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Compute the gradients of the loss by one lattice's vertices and inputs.
+    """Compute the gradient of the loss with respect to one lattice's parameters.
 
-    `slopes` (R,) are the derivatives by the lattice's scores. The gradient by vertices
-    is added to `by_vertex` (R, V), the gradient by inputs is written to `out` (S,).
+    `slopes` (R,) are the derivatives with respect to the lattice's scores. The gradient
+    with respect to its vertices is added to `by_vertex` (R, V). The gradient with
+    respect to its inputs is written to `out` (S,).
     """
     V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)
@@ -216,9 +218,9 @@ def gradient(
 ) -> None:
     """Add the gradient of the log loss of the training rows `rows` to three arrays.
 
-    These are `by_calibration` (T, S, P + 1), `by_vertex` (T, R, V) and `by_bias` (R,).
-    If `joint`, the loss is that of the sum of all lattices, else that of each lattice
-    by itself.
+    They are `by_calibration` (T, S, P + 1), `by_vertex` (T, R, V) and `by_bias` (R,).
+    If `joint`, the loss is that of the sum of all lattices. Otherwise it is the sum of
+    the losses of the single lattices, and `by_bias` has no meaning.
     """
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
@@ -268,8 +270,8 @@ def adam(
 ) -> None:
     """Update `parameters` by one step of Adam (Kingma and Ba, Algorithm 1).
 
-    `slopes` is the gradient. Adam's moments `means` and `squares` are updated, too;
-    `step` counts from 1.
+    `slopes` is the gradient. The moments `means` and `squares` are also updated. `step`
+    counts from 1.
     """
     first, second = 1.0 - 0.9**step, 1.0 - 0.999**step
     for i in range(parameters.shape[0]):

@@ -1,7 +1,7 @@
 """Steps of the kernels in `one_row.py`, for sixteen lattices at a time.
 
-All numbers that are added are integers below 2^53 and products are exact, so the
-results have the same bits as `plain.py` on every processor. Addresses are not checked.
+Products are exact, and sums are whole numbers below 2^53, so on every processor the
+results equal those of `plain.py` to the bit. Addresses are not checked.
 """
 
 from typing import Any
@@ -61,10 +61,10 @@ def calibrate(builder: Any, low: Any, high: Any, part: Any, out: Any) -> None:
 
 @in_llvm(types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS))
 def collect_keys(builder: Any, inputs: Any, places: Any, s: Any, out: Any) -> None:
-    """Collect input number `s` of each of sixteen lattices, as keys to sort.
+    """Write sort keys for input number `s` of each of sixteen lattices to `out`.
 
-    `places` has the lattices' positions in `inputs`. The keys are written to `out`;
-    their lowest bits are `s`.
+    Lattice k's value is `inputs[places[k]]`. The lowest bits of a key are `s`, the bits
+    above them are the value.
     """
     found = gather(builder, inputs, load(builder, places, INTS), INTS)
     which = spread(builder, builder.trunc(s, INT), INTS)
@@ -94,8 +94,8 @@ def exchange(builder: Any, first: Any, second: Any) -> None:
 def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) -> None:
     """Interpolate sixteen lattices on the simplices that their sorted `keys` describe.
 
-    A lattice has `size` keys, in descending order. The vertices of the next lattice lie
-    `far` numbers further.
+    A lattice has `size` keys, in descending order. From the first vertex of a lattice
+    to that of the next, there are `far` numbers.
     """
     lanes = ir.Constant(INTS, [INT(lane) for lane in range(LANES)])
     far = spread(builder, builder.trunc(far, INT), INTS)
@@ -126,14 +126,14 @@ def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) 
 
 
 def _halving(inputs: int, whole: bool) -> Any:
-    """Make a function that interpolates along `inputs` of the inputs at once, 1 or 3.
+    """Make a function that interpolates along 1 or 3 `inputs` at once.
 
-    It reads int32 vertices if `whole`, else float64 cells.
+    The function reads int32 vertices if `whole`, else float64 cells.
     """
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
-        """Interpolate at `shares` between cells `far` bytes apart, into `out`."""
+        """Interpolate between the cells at `at`, `far` bytes apart; write to `out`."""
         row = []
         for _ in range(1 << inputs):
             kind = INTS if whole else DOUBLES

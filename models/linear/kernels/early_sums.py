@@ -1,9 +1,10 @@
 """Compiled evaluation of one row by linear terms; sums may stop early.
 
-At the end of each block of terms the kernel adds the block's constants, and compares
-sums with limits. A complete sum in this order rounds differently from a sum in the
-inputs' own order. If the complete sum is not finite, or nearer to a tie than the
-rounding errors of both sums, the kernel writes NaN, and the row stays undecided.
+At the end of each block of terms, the kernel adds the block's constants, and compares
+sums with limits. A complete sum in this order is rounded differently from a sum in the
+order of the inputs. So the kernel bounds the difference. If a tie lies within this
+bound, or if the complete sum is not finite, the kernel writes NaN, and the row stays
+undecided.
 """
 
 import math
@@ -51,8 +52,8 @@ TABLE = np.dtype(
 def reserve(table: Any) -> int:
     """Reserve memory for the computation of one row, and return its address.
 
-    It has room for sixteen values, their largest magnitudes so far, and R vectors of
-    sixteen sums; all begin at 0.
+    The memory has room for sixteen values, the largest magnitudes so far of the
+    sixteen, and R vectors of sixteen sums. All begin at 0.
     """
     vectors = 2 + table.outputs
     made = carray(on_stack(vectors * VECTOR // 4), (vectors * VECTOR // 4,), np.int32)
@@ -65,7 +66,7 @@ def reserve(table: Any) -> int:
 def add_groups(row: int, table_address: int, first: int, end: int, work: int) -> None:
     """Add the terms of groups `first` to `end` - 1 to the sums of one row.
 
-    `row` and `work` are addresses, too: of the row, and of the memory from `reserve`.
+    `row` is the address of the row, and `work` that of the memory from `reserve`.
     """
     table = table_at(table_address, TABLE)
     R, vector = uint64(table.outputs), uint64(VECTOR)
@@ -83,9 +84,10 @@ def add_groups(row: int, table_address: int, first: int, end: int, work: int) ->
 
 @njit(float64(uint64, uint64), **OPTIONS)
 def rounding_of(table_address: int, work: int) -> float:
-    """Return a bound on how much a row's sum changes with the order of its terms.
+    """Return a bound on how much rounding in another order of terms could change a sum.
 
-    The bound is valid for the inputs read so far. `work` is an address from `reserve`.
+    The bound is valid for the row's inputs read so far. `work` is an address from
+    `reserve`.
     """
     table = table_at(table_address, TABLE)
     bits = carray(on_stack(2), (1,), np.int32)
@@ -96,10 +98,10 @@ def rounding_of(table_address: int, work: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], table_address: int, out: Floats) -> int:
-    """Add a row's terms to the sum `out[0]` until the sum passes a limit.
+    """Add a row's terms to the sum `out[0]`, until the sum is beyond a limit.
 
-    Returns 4 * (number of terms added) + the answer: 0, 1, or `UNDECIDED` if no limit
-    was passed.
+    Returns 4 * (number of terms added) + the answer. The answer is 0 or 1, or
+    `UNDECIDED` if the sum was never beyond a limit.
     """
     table = table_at(table_address, TABLE)
     B, work, at = table.blocks, reserve(table), uint64(row.ctypes.data)
@@ -128,14 +130,15 @@ def early(row: NDArray[np.float32], table_address: int, out: Floats) -> int:
 def decide(row: NDArray[np.float32], table_address: int) -> int:
     """Return the class of one row: 0, 1 or, near a tie, `UNDECIDED`.
 
-    If the sum passes no limit, the complete sum is compared with the threshold.
+    If the row's sum is never beyond a limit, its final sum is compared with the
+    threshold.
     """
     return int(follow_limits(early, TABLE, row, table_address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
 def early_one(row: NDArray[np.float32], table_address: int) -> tuple[int, float]:
-    """Return (code, sum) of one row.
+    """Return one row's code and its sum when it stopped.
 
     The code is 4 * (number of terms added) + the class that `decide` returns.
     """
@@ -147,10 +150,10 @@ def early_one(row: NDArray[np.float32], table_address: int) -> tuple[int, float]
 def early_by_margin(
     row: NDArray[np.float32], table_address: int, totals: Floats
 ) -> int:
-    """Add a row's terms to `totals` (R,) until the best class has a wide enough lead.
+    """Add a row's terms to `totals` (R,), until the best class leads enough.
 
-    Returns 4 * (number of terms added) + `BEST`, or + `UNDECIDED` if no lead was wide
-    enough.
+    Returns 4 * (number of terms added) + the answer. The answer is `BEST`, or
+    `UNDECIDED` if no lead was large enough.
     """
     table = table_at(table_address, TABLE)
     B, R, work, at = (

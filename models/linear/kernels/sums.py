@@ -37,7 +37,7 @@ def dot(z: Floats, weights: Floats) -> float:
 def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
     """Write the R raw scores of one row's inputs z (d,) to `out` (R,).
 
-    Returns True if all are finite.
+    Returns True if all raw scores are finite.
     """
     outputs = weights.shape[1]
     finite = True
@@ -78,7 +78,7 @@ def linear_one(
 ) -> bool:
     """Prepare one full row, and write its raw scores to `out` (R,).
 
-    Returns True if all are finite.
+    Returns True if all raw scores are finite.
     """
     z = np.empty(columns.shape[0])
     prepare_row(row, columns, operations, table, z)

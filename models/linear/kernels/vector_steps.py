@@ -20,9 +20,10 @@ _WORDS = ir.VectorType(ir.IntType(32), LANES)
 
 @in_llvm(types.void(*[ADDRESS] * 4))
 def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> None:
-    """Copy a row's inputs in sixteen columns to `values`, as float64.
+    """Copy the row's inputs in sixteen columns to `values`, as float64.
 
-    `peaks` is updated to the largest magnitudes so far. All arguments are addresses.
+    Each of the sixteen `peaks` is raised to the magnitude of its input, if that is
+    larger. All arguments are addresses.
     """
     found = gather(builder, row, load(builder, columns, _WORDS), _SINGLES)
     store(builder, builder.fpext(found, _DOUBLES), values)
@@ -61,7 +62,7 @@ def add_products(builder: Any, values: Any, weights: Any, sums: Any) -> None:
 
 @in_llvm(types.float64(ADDRESS))
 def add_up(builder: Any, sums: Any) -> Any:
-    """Return the total of sixteen sums, adding one half to the other repeatedly."""
+    """Return the total of sixteen sums, by repeatedly adding one half to the other."""
     left, count = load(builder, sums, _DOUBLES), LANES
     while count > 1:
         count //= 2
