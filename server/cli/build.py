@@ -50,11 +50,11 @@ def build(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the features that are worth their time; write an index with models of them.
+    """Find the features that are worth their time; build an index of models on them.
 
     Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
-    With [costs] measured = "later" it stops with exit code 3 if it needs times that
-    `polydom measure PROJECT.toml` has not measured yet.
+    With [costs] measured = "later", it stops with exit code 3 when it needs measured
+    times: run `polydom measure PROJECT.toml`, then this command again.
     """
     from rich.console import Console
 
@@ -97,7 +97,7 @@ def build(
 
 @contextmanager
 def prints_unfinished(as_json: bool) -> Iterator[None]:
-    """In a `with` block, print `Unfinished` as JSON before it is raised, if `as_json`.
+    """Print an `Unfinished` error of a `with` block as JSON if `as_json`; re-raise it.
 
     A build raises `Unfinished` when another machine has to continue it.
     """
@@ -125,7 +125,7 @@ def _shows_data() -> Iterator[None]:
 
 
 def show_times(seconds: Mapping[str, float], console: "Console") -> None:
-    """Print a table of a build's longest stages; `seconds` has each stage's time."""
+    """Print a table of a build's longest stages, given the `seconds` of each stage."""
     whole = sum(seconds.values())
     rows = [
         (name, f"{took:,.1f}", f"{took / whole:.0%}")

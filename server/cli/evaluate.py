@@ -103,9 +103,10 @@ def evaluate(
 ) -> None:
     """Measure the quality of an index on labelled items, within each budget.
 
-    The index is compared with its prior, its cheapest plan and its largest plan, which
-    have no time limit, and with your own estimators. For each item, all of them predict
-    in turn. After Ctrl-C, the results so far are shown.
+    The index is compared with your own estimators and with three baselines: its prior,
+    its cheapest plan and its largest plan, which have no time limit. All of them
+    predict the first item, then the next item, and so on. After Ctrl-C, the results so
+    far are shown.
     """
     from polydom.indexer.progress_bars import ProgressBars
 
@@ -169,7 +170,10 @@ def _carry_out(run: "EvaluationRun") -> bool:
 def read_server(
     url: str | None, model: str | None, token_file: Path | None
 ) -> "Server | None":
-    """Return the server to evaluate, with a token of the file; None without a `url`."""
+    """Return the server to evaluate, with the first token of the file.
+
+    Return None without a `url`.
+    """
     from ..evaluation.run import Server
 
     if url is not None:

@@ -49,16 +49,17 @@ def measure(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure costs on this machine, of an index or for a build that needs them.
+    """Measure costs on this machine, for an index or for a project's unfinished build.
 
     polydom measure INDEX -o NEW writes a copy of the index with this machine's costs.
     Feature sets, models and early exits remain the same. If the build dropped a feature
     set, because another set was as good and cheaper on the build's machine, the set
     remains dropped: only a new build can bring it back.
 
-    polydom measure PROJECT.toml -o INDEX measures the times that a build on another
-    machine needs, for [costs] measured = "later". If nothing else is missing, it writes
-    the index. Otherwise the exit code is 3, and `polydom build` has to continue.
+    polydom measure PROJECT.toml -o INDEX is for a build with [costs] measured =
+    "later", which runs on another machine and needs times of this machine. It measures
+    them and, if nothing else is missing, writes the index. Otherwise the exit code is
+    3, and `polydom build` has to continue.
     """
     if not _is_index(what):
         _refuse_options({"--data": data, "--features": files}, "INDEX")
@@ -84,9 +85,10 @@ def _is_index(path: Path) -> bool:
 
 
 def _refuse_options(given: dict[str, Any], argument: str) -> None:
-    """Raise BadParameter if an option has a value; `given` has the values by name.
+    """Raise BadParameter if an option of `given` has a value.
 
-    The message says that the option is only for `argument`, such as INDEX.
+    `given` maps names of options to values. The message says that the option is only
+    for `argument`, such as INDEX.
     """
     for name, value in given.items():
         if value:

@@ -86,10 +86,10 @@ SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def read_amount(option: str, text: str, unit: str) -> float:
-    """Return the number in a budget option's text: seconds, or an amount in `unit`.
+    """Return the amount in a budget option's text: seconds, or an amount in `unit`.
 
-    If `unit` is "s", the text must be a time such as `60s`; otherwise a plain number.
-    Errors name the `option`.
+    If `unit` is "s", the text must be a time such as `60s`; otherwise, a number without
+    a unit. Errors name the `option`.
     """
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h)?", text.strip())
     if found is None or (found[2] is not None) != (unit == "s"):

@@ -70,8 +70,10 @@ def explain(
     `bought` and `dearer`. The last three are feature sets, or None if there is no such
     set. Each has `features` in computing order, `predicted_us`, `expected_quality` and
     `expected_accuracy`, which is None if answers are numbers. If the budget buys no
-    set, `fits` is False, and `bought` is the prior. If the index's unit is not time,
-    `budget` and `predicted` replace the fields in microseconds.
+    set, `fits` is False, and `bought` is the prior.
+
+    If the index's unit is not time, `budget_us` and `predicted_us` are named `budget`
+    and `predicted`, and are in that unit.
     """
     from ..engine.budget import read_amount
     from ..engine.loading import package_of

@@ -61,9 +61,9 @@ def predict(
 ) -> None:
     """Classify files in this process, each within the budget.
 
-    With --json, each answer is one line of JSON, in the server's format. An error in a
-    file goes to standard error, with --json as JSON too. Then the other files are still
-    answered, and the exit code is 1.
+    With --json, each answer is one line of JSON, in the server's format. If a file
+    cannot be answered, its error goes to standard error (as JSON if --json is given),
+    the other files are still answered, and the exit code is 1.
     """
     from ..engine.budget import read_amount
     from ..runtime.warm_up import open_translator
@@ -91,10 +91,11 @@ def predict(
 def answer_files(
     translator: "Translator", items: Sequence[Path], terms: Terms
 ) -> Iterator[tuple[Path, Answer | BadFile]]:
-    """Yield (file, answer) for each file; its budget starts after the file is read.
+    """Answer each file, and yield (file, answer).
 
-    If a file is not an item of the index's kind, or if its features cannot be computed,
-    the pair has a BadFile in place of an answer.
+    The budget of a file starts after the file is read. If a file is not an item of the
+    index's kind, or if its features cannot be computed, the pair has a BadFile in place
+    of an answer.
     """
     from ..runtime.translator import AtOnce
 

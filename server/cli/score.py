@@ -62,8 +62,9 @@ def score(
     """Classify many items under one budget for all of them, and write one file.
 
     The file appears at the end; until then finished rows are in OUTPUT.partial. After
-    Ctrl-C, the same command with --resume continues, under a budget for the items that
-    are left. `polydom score-parts` writes parts, also on a cluster.
+    Ctrl-C, the same command with --resume continues with the items that are left; its
+    budget is for these items only. `polydom score-parts` writes parts, also on a
+    cluster.
     """
     from polydom.indexer.cluster.connect import connect, workers_of
     from polydom.indexer.progress_bars import ProgressBars

@@ -194,11 +194,11 @@ def serve(
 
 
 def who_sees_samples(wanted: bool | None, host: str, token_file: Path | None) -> Shown:
-    """Return the callers that may see single training items.
+    """Return the callers that may see training items: "everybody", "here" or "nobody".
 
-    If `wanted` is True, everybody may; if False, nobody. If it is None, everybody may
-    where tokens are required, and callers on this machine where the server listens only
-    there; otherwise nobody may.
+    "here" means callers on this machine. `wanted` is the operator's choice: True for
+    everybody, False for nobody. If it is None, the result is "everybody" if the server
+    requires tokens, "here" if it listens on this machine only, and "nobody" otherwise.
     """
     from ..http.headers import is_this_machine
 

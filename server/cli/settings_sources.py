@@ -34,8 +34,8 @@ def read_settings(
 ) -> Path | None:
     """Set the defaults of options from the file `path` and from POLYDOM_* variables.
 
-    Variables take precedence over the file. This is the callback of the option `own`,
-    so it runs before the other options are read.
+    Variables take precedence over the file. This is the callback of the option for the
+    file, `own`, so it runs before the other options are read.
     """
     options = {str(one.name): one for one in ctx.command.params if one.name != own.name}
     lists = {name for name, one in options.items() if _takes_several(one)}

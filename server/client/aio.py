@@ -238,11 +238,12 @@ class StreamConnection:
     async def send_and_receive(
         self, chunks: AsyncIterator[bytes], silence_s: float
     ) -> AsyncGenerator[bytes, None]:
-        """Send chunks, and at the same time yield received bytes; b"" at the end.
+        """Send chunks, and at the same time yield received bytes.
 
-        An exception of `chunks` is raised unchanged. NoAnswer is raised if the
-        connection breaks, or if nothing can be sent or received for `silence_s`
-        seconds. Time spent waiting for a chunk does not count.
+        Yields b"" when the server has closed. An exception of `chunks` is raised
+        unchanged. NoAnswer is raised if the connection breaks, or if nothing can be
+        sent or received for `silence_s` seconds. Time spent waiting for a chunk does
+        not count.
         """
         # time of the last hand-over of a chunk; infinite while waiting for items
         moved_s = math.inf

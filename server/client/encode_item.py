@@ -25,8 +25,8 @@ _WANTED = "a finite number, a string, a boolean, a date or nothing is needed"
 def body_of(item: AnyItem) -> tuple[bytes, str]:
     """Return the body of a request with one item, and the body's content type.
 
-    Raises BadItem if JSON has no form for a value, BadInput if the item has a wrong
-    type, and OSError if its file cannot be read.
+    Raises BadItem if a value cannot be written as JSON, BadInput if the item has a
+    wrong type, and OSError if its file cannot be read.
     """
     if isinstance(item, Path):
         data = item.read_bytes()

@@ -58,7 +58,8 @@ class Address:
     """A server's address, and the headers of every request to that server.
 
     `url` is `http://host:port` or `https://host:port`, and may have a path before
-    `/v1`. `token` is a bearer token, or None. BadInput is raised if either is invalid.
+    `/v1`. `token` is a bearer token, or None. Raises BadInput for an invalid URL or
+    token.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -88,7 +89,7 @@ class Address:
     def head(
         self, method: str, path: str, terms: Mapping[str, Any], *headers: str
     ) -> bytes:
-        """Return the head of a request; `terms` that are not None form the query."""
+        """Return a request's head; the query has the `terms` that are not None."""
         given = {name: value for name, value in terms.items() if value is not None}
         query = f"?{urlencode(given, quote_via=quote)}" if given else ""
         start = f"{method} {self._path}{path}{query} HTTP/1.1\r\n".encode()
@@ -114,7 +115,10 @@ class Address:
 
 
 def wait_s(budget_ms: float | None, grace_s: float) -> float:
-    """Return the seconds that a client waits for an answer: budget plus grace time."""
+    """Return the seconds that a client waits for an answer: budget plus grace time.
+
+    Without a budget, `DEFAULT_BUDGET_S` is assumed.
+    """
     return (DEFAULT_BUDGET_S if budget_ms is None else budget_ms / 1e3) + grace_s
 
 
@@ -127,7 +131,7 @@ class HttpResponse:
     """An HTTP response, parsed while its bytes arrive.
 
     `status` is 0 until it is known. `touched` is True after the first byte has arrived.
-    `lasting` is True if the connection can be used for another request.
+    `lasting` is True if the connection stays open for the next request.
     """
 
     def __init__(self) -> None:
@@ -172,7 +176,8 @@ class HttpResponse:
 class BatchStream:
     """The request of a batch, encoded in chunks, and the entries of its response.
 
-    Encoded items are collected; when there are `ahead` bytes, they become one chunk.
+    Items are encoded and collected until they have `ahead` bytes, which are sent as one
+    chunk.
     """
 
     def __init__(
@@ -239,8 +244,8 @@ class BatchStream:
     def complete(self) -> bool:
         """True after the whole response has arrived.
 
-        If the server stops reading early, the entry `Totals` marks the end, because
-        HTTP's own end only comes after the end of the request.
+        HTTP ends a response only after the whole request was sent. So if the server
+        stops reading early, the response is complete after the entry `Totals`.
         """
         return self._response.complete or (self._summed_up and not self._sent)
 
@@ -285,7 +290,7 @@ def read_answer(status: int, body: bytes) -> Answer:
 
 
 def error_of(status: int, body: bytes) -> PolydomError:
-    """Return the error in a response, as an exception of the class that was raised."""
+    """Return the error in a response, as an exception of the server's class."""
     try:
         failure = _decode_failure(body)
     except msgspec.DecodeError:

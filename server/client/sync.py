@@ -32,8 +32,9 @@ class Client:
     token
         Bearer token; None if the server needs none.
     grace_s
-        Seconds that the client waits for an answer beyond the budget (1 s without one).
-        In a batch, it waits as long for the next bytes that can be sent or received.
+        Seconds that the client waits for an answer in addition to the request's budget;
+        for a request without a budget, 1 s is assumed. In a batch, the client waits
+        this long, budget plus `grace_s`, whenever nothing can be sent or received.
 
     Examples
     --------
@@ -151,7 +152,10 @@ class Client:
         Raises
         ------
         PolydomError
-            As `predict`.
+            If the server refuses the whole batch; of the class that the server raised.
+        NoAnswer
+            If the server cannot be reached, or nothing can be sent or received for
+            `grace_s` seconds in addition to the budget.
         """
         entries = self._client.predict_batch(
             items,
@@ -190,7 +194,7 @@ class _BlockingClient(AsyncClient):
 
 
 class SocketConnection(StreamConnection):
-    """A connection whose calls block the thread."""
+    """A connection whose calls block the calling thread."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection

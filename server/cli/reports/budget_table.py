@@ -86,12 +86,13 @@ def quality_columns(measure: str) -> dict[str, str]:
 def budget_rows(
     skylines: Sequence[Skyline],
 ) -> list[tuple[float | None, Bought]]:
-    """Return pairs (budget, bought), for ascending round budgets that each buy more.
+    """Return the rows of a table of budgets, as pairs (budget, bought).
 
     `bought` has, for each skyline, the position of the feature set that the budget
-    buys. The first budget is None, which stands for every amount below the second
-    budget. The budgets come from the finest of `LADDERS` that makes at most `ROWS`
-    rows, or from the coarsest.
+    buys. Budgets are round numbers in ascending order; each buys a better set on at
+    least one skyline than the budget before. The first budget is None, which stands for
+    every amount below the second. The round numbers come from the first of `LADDERS`
+    that gives at most `ROWS` rows; if none does, from the last.
     """
     costs = [
         one.cost
@@ -112,7 +113,10 @@ def budget_rows(
 
 
 def _rungs(low: float, high: float, ladder: Sequence[float]) -> Iterator[float]:
-    """Yield round numbers: `ladder` times powers of ten, from below `low` to `high`."""
+    """Yield round numbers, ascending from at most `low` to at least `high`.
+
+    They are the numbers of `ladder` times powers of ten.
+    """
     for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
         for step in ladder:
             rung = float(f"{step}e{power}")
@@ -124,8 +128,8 @@ def _rungs(low: float, high: float, ladder: Sequence[float]) -> Iterator[float]:
 def _bought(line: Skyline, budget: float) -> int | None:
     """Return the position, on a skyline, of the feature set that a budget buys.
 
-    If the budget buys no set, return the position of the set without features, or None
-    if the skyline has no such set.
+    If the budget buys none, return the position of the set without features, or None if
+    it is not on the skyline.
     """
     costs = [one.cost for one in line]
     place = int(np.searchsorted(costs, budget, "right")) - 1

@@ -47,7 +47,7 @@ def show(found: Evaluation, console: "Console") -> None:
 
 
 def _columns(found: Evaluation) -> dict[str, Callable[[Result], str]]:
-    """Return functions that write a result's cell in each quality column, by title."""
+    """Return the quality columns: a function from result to cell for each title."""
     quality = name_quality(found.measure)
     if found.measure == "accuracy":
         return {quality: _accuracy, "expected": _expected}
@@ -113,7 +113,7 @@ def _show_within(found: Evaluation, title: str, console: "Console") -> None:
 
 
 def _named(one: Result, unit: str) -> str:
-    """Return the title of a result's row; the budget is named if the index answered."""
+    """Return the name of a result's row, with the budget if the result has one."""
     return (
         f"{one.name}, {one.amount:g} {unit}"
         if isinstance(one, BudgetResult)

@@ -112,7 +112,7 @@ def summary_lines(facts: Facts) -> list[str]:
 
 
 def built_of(facts: Facts) -> MetaFacts:
-    """Return the facts about an index's build; empty facts if it has no package."""
+    """Return the facts about an index's build; without a package, they are empty."""
     return MetaFacts.read({} if facts.build is UNSET else facts.build)
 
 
@@ -187,7 +187,10 @@ def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, str]:
-    """Return words for the best set's quality and its error, and a further remark."""
+    """Return (quality, remark): words for the best set's quality and its error.
+
+    The remark is empty unless no tested answer was wrong.
+    """
     quality, accuracy = show_accuracy(best.quality), best.accuracy
     if accuracy is None:
         if built.numbers is None:
@@ -227,7 +230,7 @@ def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterator[str]:
-    """Yield lines: how many feature sets were tried, and what others could gain."""
+    """Yield lines: how many feature sets were trained, and how good others may be."""
     good = "accurate" if facts.measure == "accuracy" else "good"
     alpha = 1.0 if search.alpha is UNSET else search.alpha
     line = (
@@ -260,7 +263,10 @@ def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterato
 
 
 def _exit_line(exits: BuiltExits | None, lacking: bool) -> str:
-    """Return a sentence: whether answers come early, and how many answers change."""
+    """Return a sentence: whether answers come early, and how many of them change.
+
+    `lacking` is True if there were too few items to calibrate early exits.
+    """
     if lacking or exits is None:
         return (
             "answers never come early, before all is computed: there are too few items "
@@ -380,7 +386,7 @@ def _race_lines(race: BuiltRace) -> Iterator[str]:
 
 
 def _exit_lines(facts: Facts) -> Iterator[str]:
-    """Yield lines: the promise of early exits, and the share of work that they save."""
+    """Yield lines: how many answers early exits change, and how much they save."""
     told = (facts.build or {}).get("exits") or {}
     if lacking := told.get("lacking"):
         yield f"built without early exits: {lacking}"
@@ -419,7 +425,7 @@ def _exit_lines(facts: Facts) -> Iterator[str]:
 
 
 def show_schedules(facts: Facts, console: "Console") -> None:
-    """Print a table of models that may stop early: base models used, and times."""
+    """Print a table of models that may stop early: used base models, and times."""
     exits, rows = exits_of(facts.build or {}), []
     for plan in exits.plans if exits else ():
         if one := plan.schedule:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_line(console: "Console", line: str, *, wrap: bool = True) -> None:
-    """Print a line without markup; if `wrap`, break it at the terminal's width."""
+    """Print a line; markup has no effect. `wrap` breaks it at the terminal's width."""
     console.print(printable(line), markup=False, highlight=False, soft_wrap=not wrap)
 
 
