@@ -241,9 +241,9 @@ class _Parts:
     def _variable(self, name: str, value: Any, *, defined: bool) -> None:
         """Add the value of a global variable, if it is plain data.
 
-        `defined` is True if statements of the file define the variable. Since these are
-        hashed, a value that is not plain data is then ignored. Otherwise it raises
-        _Opaque.
+        `defined` is True if statements of the file define the variable. A value that is
+        not plain data is then ignored, since these statements are hashed. Otherwise
+        _Opaque is raised.
         """
         if defined and callable(value):
             return

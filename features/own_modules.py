@@ -58,7 +58,10 @@ def others_modules(files: Iterable[Path]) -> set[str]:
 
 
 def _read_all(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
-    """Return the user's own files that modules import, and the other modules' names."""
+    """Follow the imports of `modules`, directly or not, through the user's own files.
+
+    Returns the user's own files, and the names of all other modules.
+    """
     found: dict[str, Path] = {}
     others: set[str] = set()
     left = [*modules]

@@ -46,7 +46,7 @@ def fit_quantile(
 
     See `CostCurve.fit`. The loss divides each error by the height of the curve, which
     is known only after a fit. So the fit is repeated `REWEIGHTINGS` times, each time
-    with the heights of the last curve.
+    with the heights of the previous curve.
     """
     if seconds.max() < SMALLEST_S:
         return np.zeros(1)

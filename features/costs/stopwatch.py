@@ -41,9 +41,10 @@ class Load(NamedTuple):
         return self.lost > BUSY or (self.others is not None and self.others > most)
 
     def joined(self, other: "Load") -> "Load":
-        """Combine two loads: the mean of `lost`, and the larger of `others`.
+        """Combine two loads.
 
-        The mean is weighted by `timed_s`: a loss during a few milliseconds says little.
+        `lost` is the mean of both, weighted by `timed_s`, since a loss during a few
+        milliseconds says little. `others` is the larger of both.
         """
         known = [n for n in (self.others, other.others) if n is not None]
         timed_s = self.timed_s + other.timed_s

@@ -133,7 +133,7 @@ class CsvFile:
         *,
         threads: bool,
     ) -> Any:
-        """Call `read` of Arrow, with larger blocks if a row is longer than a block."""
+        """Call Arrow's `read`, with larger blocks if a row is longer than a block."""
         size = BLOCK
         while True:
             try:
@@ -255,7 +255,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Mended(io.RawIOBase):
-    """A file, read as UTF-8. An escaped quote becomes two quotes, as Arrow needs."""
+    """A file as UTF-8, with two quotes for an escaped quote, as Arrow needs."""
 
     def __init__(self, file: _Counted, encoding: str, escaped: bool) -> None:
         self._file, self._escaped = file, escaped
@@ -319,10 +319,11 @@ def open_csv(
     """Find out how to read a CSV file, without reading its rows.
 
     If `separator` is None, a first line such as `sep=;` names it. Without such a line,
-    the separator is chosen with which the line of names holds the most of the names
-    `wanted`; on a tie, the one with which the most rows have the same number of cells.
-    If `encoding` is None, `find_encoding` finds it. If another separator than a comma
-    or another encoding than UTF-8 is found, this is logged.
+    the separator is a comma, semicolon, tab or `|`: the one that splits the line of
+    names into the most names of `wanted`; on a tie, the one that splits the most rows
+    into the same number of cells. If `encoding` is None, `find_encoding` finds it. If
+    another separator than a comma or another encoding than UTF-8 is found, this is
+    logged.
 
     Spaces around names are removed. If all first rows have one cell more than there are
     names, a column without a name is added: at the end if the last cells are empty,
@@ -396,7 +397,7 @@ def _named(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ..
 
 
 def _refuse_spaces(path: Path, names: Sequence[str], separator: str) -> None:
-    """Raise BadInput for spaces before quotes: the quotes would be part of cells."""
+    """Raise BadInput if a space is before a quoted name: cells would contain quotes."""
     for name in map(trim, names):
         if len(name) > 1 and name[0] == name[-1] == '"':
             raise BadInput(

@@ -59,7 +59,7 @@ def levels(grey: Bytes) -> Doubles:
 
 @step(needs=[grey])
 def half(grey: Bytes) -> Floats:
-    """Greys at half resolution: means of 2 x 2 pixels, in [0, 1]."""
+    """Grey levels at half resolution: means of 2 x 2 pixels, in [0, 1]."""
     from PIL import Image
 
     return np.asarray(Image.fromarray(grey).reduce(2), np.float32) / np.float32(255)
@@ -67,7 +67,7 @@ def half(grey: Bytes) -> Floats:
 
 @step(needs=[half])
 def quarter(half: Floats) -> Floats:
-    """Greys at a quarter of the resolution: means of 4 x 4 pixels, in [0, 1]."""
+    """Grey levels at a quarter of the resolution: means of 4 x 4 pixels, in [0, 1]."""
     from PIL import Image
 
     return np.asarray(Image.fromarray(half).reduce(2))
@@ -84,7 +84,7 @@ def gradients(half: Floats) -> tuple[Floats, Bytes]:
 
 @step(needs=[half])
 def transform(half: Floats) -> NDArray[np.complex64]:
-    """Fourier transform (height, width // 2 + 1) of the greys minus their mean."""
+    """Fourier transform (height, width // 2 + 1) of grey levels minus their mean."""
     from scipy import fft
 
     return np.asarray(fft.rfft2(half - half.mean()))
@@ -92,7 +92,7 @@ def transform(half: Floats) -> NDArray[np.complex64]:
 
 @feature(kind="image")
 def dimensions(data: bytes) -> list[float]:
-    """Logarithms of width, height, aspect and file size; bits per pixel; channels."""
+    """Logarithms of width, height, aspect, file size; bits per pixel; channels."""
     from .image_header import open_picture
 
     picture = open_picture(data)
@@ -165,9 +165,9 @@ def hog(gradients: tuple[Floats, Bytes]) -> Doubles:
     """Strength of change in each of 16 directions and each of 4 x 4 cells.
 
     After Dalal and Triggs, Histograms of Oriented Gradients (2005). A pixel is shared
-    among the nearest cells by its distance from them, and each cell is divided by the
-    strength of the cells around it. scikit-image's function does not share pixels,
-    treats opposite directions as one, and takes several times as long.
+    among the nearest cells, by its distances from them. The strengths of a cell are
+    divided by the total strength in and around it. scikit-image's function does not
+    share pixels, treats opposite directions as one, and takes several times as long.
     """
     return in_soft_cells(*gradients)
 

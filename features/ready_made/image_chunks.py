@@ -153,7 +153,7 @@ class _Tables:
     def next(
         self, pattern: re.Pattern[bytes], data: bytes, place: int
     ) -> re.Match[bytes] | None:
-        """Find the beginning of the next piece from `place` on, or None."""
+        """Return the match of the next piece from `place` on, or None at the end."""
         found = pattern.search(data, place, place + self._left_between + 2)
         self._left_between -= (found.start() if found else len(data)) - place
         self.count()
@@ -353,7 +353,7 @@ def orientation_of(exif: bytes, xmp: bytes = b"") -> int:
 
 
 def _in_exif(tiff: bytes) -> int | None:
-    """Return the last orientation in a TIFF file; 0 if it is invalid, None for none."""
+    """Return the last orientation in a TIFF file: 0 if invalid, None if absent."""
     order = _ORDERS.get(tiff[:2])
     if order is None or len(tiff) < 8:
         return None

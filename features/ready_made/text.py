@@ -81,7 +81,7 @@ CLASSES = np.array(
 
 @step(kind="text")
 def encoded(text: str) -> bytes:
-    """Encode a text as UTF-8, with its lone surrogates."""
+    """Encode a text as UTF-8, including lone surrogates."""
     return b"".join(piece.encode("utf-8", "surrogatepass") for piece in pieces(text))
 
 
@@ -127,7 +127,7 @@ def opening(text: str) -> Doubles:
 
 @feature(needs=[byte_counts])
 def text_length(byte_counts: NDArray[np.intp]) -> Doubles:
-    """Logarithms of the counts of characters and bytes; shares of 7 character kinds."""
+    """Logarithms of the counts of characters and bytes; shares of 7 kinds of them."""
     characters = byte_counts.sum() - byte_counts[0x80:0xC0].sum()
     shares = CLASSES @ byte_counts / max(characters, 1)
     return np.array([*np.log1p([characters, byte_counts.sum()]), *shares])

@@ -81,7 +81,7 @@ class ColumnTerms:
     typed: bool = False  # True if strings are never numbers
 
     def may_be_plain(self, cells: Any) -> bool:
-        """Return True if each "." in `cells` may be a decimal mark, by these terms."""
+        """Return True unless these terms rule out "." as a decimal mark of `cells`."""
         if not (self.points_group or self.decimal == ","):
             return True
         points = pc.match_substring(cells, ".")
@@ -153,7 +153,7 @@ class _Distinct(NamedTuple):
         return cls(words, coded.indices)
 
     def spread(self, values: Any) -> Any:
-        """Return the values of all cells, given the values of the different cells."""
+        """Return a value for every cell, given `values`, one per different cell."""
         return values.take(self.places)
 
     @property
@@ -314,7 +314,7 @@ def _dates(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
 
 
 def whole_days(stamps: Any) -> Any:
-    """Convert timestamps (N,) to date32, if none of them has a time of day."""
+    """Convert timestamps (N,) to date32; keep them if any has a time of day."""
     days = stamps.cast(pa.date32(), safe=False)
     same = pc.all(pc.equal(days.cast(stamps.type), stamps)).as_py()
     return stamps if same is False else days

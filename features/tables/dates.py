@@ -93,10 +93,7 @@ _WRITTEN = {
 
 
 def read_date(text: str, order: DateOrder = "YMD") -> datetime:
-    """Return a date as a time in UTC, without a zone; ValueError for any other text.
-
-    `order` matters only if day and month are numbers and the year is last. With "YMD"
-    such a date is refused.
+    """Parse a date; return its time in UTC, without a zone. ValueError for other texts.
 
     Examples
     --------
@@ -172,10 +169,10 @@ def micros_of(text: str, order: DateOrder = "YMD") -> int:
 
 
 def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
-    """Map each order of day, month and year to all dates, if it fits all words.
+    """Read words as dates, once for each order of day, month and year that fits all.
 
-    The dates are in microseconds since 1970. The result is empty if there are no words,
-    or if no order fits all words.
+    The result maps each such order to the microseconds from 1970 to all dates. It is
+    empty if there are no words, or if no order fits all words.
     """
     found: dict[DateOrder, list[int]] = {}
     for order in ORDERS if words else ():

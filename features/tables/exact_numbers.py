@@ -75,7 +75,7 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     def moved(self, values: Numbers) -> Numbers:
         """Return the stored form of numbers (N,); NaN for numbers in `empty`.
 
-        Numbers must be at most FLOAT32_MAX.
+        The absolute value of each number must be at most FLOAT32_MAX.
         """
         with np.errstate(over="ignore"):
             moved = (values - self.offset) * self.scale
@@ -88,7 +88,7 @@ NO_SHIFT = Shift(0.0)
 
 
 class Learned(NamedTuple):
-    """The shift of a column, and how many of its numbers float32 still confuses."""
+    """The shift of a column, and the number of values that float32 still confuses."""
 
     shift: Shift | None  # Offset and scale; None for a column that is stored as it is
     # Count of numbers that become the same float32 as another number of the column; 0
@@ -175,7 +175,7 @@ def _values(items: Sequence[Item], column: str) -> NDArray[Any]:
 def count_lost(numbers: Numbers, shift: Shift = NO_SHIFT) -> int:
     """Count the numbers that a shift makes equal to another number in float32.
 
-    `numbers` ascend and are different.
+    `numbers` are sorted and all different.
     """
     stored = shift.moved(numbers).astype(np.float32)
     return int((stored[1:] == stored[:-1]).sum())

@@ -36,7 +36,7 @@ class WordCodes(NamedTuple):
     words: list[str]
 
     def used(self) -> Rows:
-        """Return the codes of words that occur, by falling frequency, then by word."""
+        """Return the codes that occur, sorted by falling frequency, then by word."""
         counts = np.bincount(self.codes + 1, minlength=len(self.words) + 1)[1:].tolist()
         used = [code for code, count in enumerate(counts) if count]
         used.sort(key=lambda code: (-counts[code], self.words[code]))
