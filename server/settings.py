@@ -28,22 +28,23 @@ class Settings:
     budget_s
         Budget, in seconds, of a request that names no budget.
     max_budget_s
-        Largest budget, in seconds. A larger budget in a request is reduced to this.
+        Maximum budget, in seconds. A larger budget in a request is reduced to this.
     body_limit
-        Bytes of the largest body that is read.
+        Maximum size of a body, in bytes.
     intake_limit
-        Bytes of all bodies that are in memory at the same time.
+        Maximum total size of all bodies in memory at the same time, in bytes.
     image_limit
-        Bytes of the largest image after decoding.
+        Maximum size of a decoded image, in bytes.
     queue_limit
-        Number of requests that may wait for the computing thread; others get 429.
+        Maximum number of requests that wait for the computing thread; further requests
+        get status 429.
     correct
         True to correct predicted times by the times measured while serving.
     rescale
         True to convert the index's costs to this machine's costs during the warm-up.
     audit
-        Share of early exits, in [0, 1], after which the whole plan is computed, too, to
-        compare the answers.
+        Share of early exits, in [0, 1], after which the whole plan is also computed, to
+        compare the two answers.
     samples
         Callers that may see single training items: "nobody", "everybody", or "here" for
         callers that address the server as this machine, such as `localhost`.

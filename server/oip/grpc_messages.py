@@ -117,9 +117,9 @@ class Asked(NamedTuple):
 
 
 def read_short(name: str, data: bytes) -> Message:
-    """Decode a message of type `name`; raise TooLarge if it is long.
+    """Decode a message of type `name`; raise TooLarge above `SHORT` bytes.
 
-    Inference requests, which may be long, need `read_asked`.
+    Inference requests may be longer: use `read_asked` for them.
     """
     if len(data) > SHORT:
         raise TooLarge(
@@ -132,7 +132,8 @@ def read_short(name: str, data: bytes) -> Message:
 def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
     """Decode an inference request; leave the data of a long request encoded.
 
-    `columns`, the number of columns of a record, limits how many fields are read.
+    A request is long above `LARGE` bytes. `columns` is the maximum number of columns of
+    a record. Raises BadInput if a long request has more fields than these columns need.
     """
     if len(data) <= LARGE:
         message = _decoded(_REQUEST, data)
@@ -233,7 +234,7 @@ def declared_in(asked: Asked) -> list[Declared]:
 
 
 def size_of(asked: Asked, declared: Iterable[Declared]) -> int:
-    """Return the most bytes of memory that a request needs until its answer is sent."""
+    """Return the maximum bytes of memory that a request needs until it is answered."""
     return COPIES * asked.size + VALUE_BYTES * sum(tensor.size for tensor in declared)
 
 

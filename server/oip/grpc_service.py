@@ -37,13 +37,16 @@ from .grpc_messages import (
 from .metadata import config_of, server_facts
 from .service import InferenceService, InferRequest, InferResponse
 
-# Longest send time to count. A longer time measures a slow caller, not the server.
+# Maximum send time to count, in seconds. A longer time measures a slow caller, not the
+# server.
 SENDING_S = 1e-3
-# Most connections, and most calls in progress; as many as connections over HTTP.
+# Maximum number of connections and of calls in progress; equal to the maximum number
+# of connections over HTTP.
 CONNECTION_LIMIT = CALL_LIMIT = 4096
-# Most calls that have come and not begun. gRPC cancels further calls without a reason.
+# Maximum number of calls that have come and not begun. gRPC cancels further calls
+# without a reason.
 PENDING_LIMIT = 4096
-# Most health checks whose messages may be arriving at the same time.
+# Maximum number of health checks whose messages may be arriving at the same time.
 PROBES_AT_ONCE = 16
 # Bytes of a call that gRPC receives before the server asks for them.
 LOOKAHEAD = 16 << 10
@@ -193,7 +196,7 @@ class GrpcService:
     async def _infer(
         self, data: bytes, facts: "_RequestFacts", context: Any
     ) -> tuple[Message, InferResponse]:
-        """Answer an inference request; meanwhile its bytes count as held in memory."""
+        """Answer an inference request, and count its bytes as held until then."""
         repository = self._service.repository
         with repository.held_bytes.body() as held:
             held.hold(len(data))
@@ -236,7 +239,10 @@ class _RequestFacts:
 
 
 class _Answer(NamedTuple):
-    """An encoded answer, and the response to count when it is sent; None for errors."""
+    """One answer of a stream.
+
+    `inferred` is the response that the metrics count after sending; None for an error.
+    """
 
     message: Message
     inferred: InferResponse | None
@@ -260,9 +266,8 @@ async def serving_grpc(
     """Serve gRPC while the context is open; yield the port.
 
     For port 0, the system chooses a free port. Several processes may share a port. A
-    function that begins to stop the server is appended to `when_stopping`; it is also
-    called when the context closes. Open calls may finish until `DRAIN_S` seconds after
-    that.
+    function that begins to stop gRPC is appended to `when_stopping`. Closing the
+    context also stops gRPC. Open calls then have `DRAIN_S` seconds to finish.
     """
     served = GrpcService(service)
     health = GrpcHealth(service.repository, served.probes)
@@ -335,9 +340,9 @@ _trim = _find_malloc_trim()
 async def give_back_spare(size: Callable[[], int]) -> None:
     """Return freed memory to the system from time to time, until cancelled.
 
-    `size` returns the bytes of all requests since the start. glibc keeps small freed
-    pieces that lie between pieces in use: hundreds of megabytes after many long
-    requests. Returning them occupies a thread for about 0.1 ms per megabyte.
+    `size` returns the total bytes of all requests received so far. After many long
+    requests, glibc keeps hundreds of megabytes of freed memory, in small pieces between
+    pieces still in use. Returning them occupies a thread for about 0.1 ms per megabyte.
     """
     if _trim is None:
         return

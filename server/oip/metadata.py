@@ -164,7 +164,8 @@ class ModelsStatistics(msgspec.Struct):
 def statistics_of(name: str, version: str, metrics: Metrics) -> ModelStatistics:
     """Return the statistics of a model, over all its versions and all routes.
 
-    `compute_input` is the time of requests outside the phases queue, plan and encoding.
+    `compute_input` is the total time of all requests, except the time spent in the
+    queue, in plans and in encoding.
     """
     names = ("request", "queue", "plan", "encode")
     whole, queue, plan, encode = (_duration(metrics.histogram(name)) for name in names)

@@ -23,7 +23,8 @@ _READ = (*_OWN, "timeout")
 _OF_SEQUENCES = ("sequence_id", "sequence_start", "sequence_end")
 # Similarity from which a name counts as a misspelt parameter.
 _MISSPELT = 0.8
-# Most parameters whose names are compared; each takes tens of microseconds.
+# Maximum number of parameters whose names are compared with the known names; each
+# comparison takes tens of microseconds.
 _COMPARED = 32
 # Part of a caller's deadline reserved for the way back: the share KEPT_SHARE, but at
 # most KEPT_MAX_S seconds.
@@ -83,8 +84,9 @@ class Parameters:
     ) -> "SharedBudget":
         """Return the budget that all items of the request share.
 
-        It begins at `arrived_s`. All answers are sent together, so `reserve_s`, the
-        seconds reserved for sending, counts only once.
+        `unit` is the index's unit of cost, "s" for seconds. A time budget begins at
+        `arrived_s`. It reserves `reserve_s` seconds for sending, once for all items,
+        because all answers are sent together.
         """
         named = self.named
         amount = read_amount(unit, named.get("budget_ms"), named.get("budget"))
@@ -104,17 +106,17 @@ class Parameters:
         return SharedBudget(Deadline(arrived_s, allowed_s, reserve_s))
 
 
-def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
+def _add_timeout(named: dict[str, Any], value: Any, has_budget: bool) -> None:
     """Set `budget_ms` to a timeout of `value` microseconds; 0 means no timeout.
 
-    Raises BadInput if `twice` is True, which means that a budget is given, too.
+    Raises BadInput if `has_budget`: a request may not have a timeout and a budget.
     """
     if type(value) is not int or value < 0:
         raise BadInput(
             f"timeout is {value!r:.40}; it is in microseconds: a whole number, 0 or "
             "more"
         )
-    if twice:
+    if has_budget:
         raise BadInput("the budget is given twice: as timeout and as budget_ms")
     if value:
         named["budget_ms"] = value / 1e3
@@ -122,14 +124,17 @@ def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
 
 @dataclass(slots=True)
 class SharedBudget:
-    """One budget for several items; each item may spend an equal share of the rest."""
+    """One budget for several items; each may spend an equal share of what is left."""
 
     budget: Deadline | MoneyBudget  # The whole budget
     # Sum of the predicted costs of plans so far; it reduces a money budget
     spent: float = 0.0
 
     def give(self, ask: PredictRequest, now_s: float, items: int) -> None:
-        """Set the budget of `ask` to its share of the rest, if `items` items remain."""
+        """Set the budget of `ask` to an equal share of what is left.
+
+        `items` is the number of items not yet answered, including this one.
+        """
         budget = self.budget
         if isinstance(budget, Deadline):
             share_s = budget.left(now_s) / items + budget.reserve_s
@@ -147,7 +152,7 @@ class SharedBudget:
         return self.spent <= budget.amount or math.isclose(self.spent, budget.amount)
 
     def facts(self, now_s: float) -> dict[str, float]:
-        """Return fields of the response: the budget, and its use until `now_s`."""
+        """Return response fields with the budget and the part spent until `now_s`."""
         budget = self.budget
         if isinstance(budget, Deadline):
             return {

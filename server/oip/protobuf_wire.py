@@ -94,9 +94,9 @@ def pieces(
 ) -> Iterator[bytes]:
     """Split a message into short messages with the same fields in the same order.
 
-    The message may have only repeated fields, at most `most` of them. `packed` has the
-    numbers of fields that may be split, each with the width of its values in bytes; 0
-    means varints.
+    The message may have only repeated fields, at most `most` of them. `packed` maps the
+    numbers of packed fields to the bytes of each value, or to 0 for varints. Only
+    packed fields are split.
     """
     start = 0
     for field in fields(message, most):
@@ -118,7 +118,10 @@ def pieces(
 
 
 def _cut(numbers: memoryview, width: int) -> Iterator[memoryview]:
-    """Split packed numbers of `width` bytes each into pieces; width 0 means varints."""
+    """Split the values of a packed field into pieces.
+
+    `width` is the number of bytes of each value, or 0 for varints.
+    """
     start = 0
     while start < len(numbers):
         end = min(start + PIECE, len(numbers))

@@ -132,8 +132,8 @@ def decode_infer(
     """Decode and check the body of an inference request.
 
     The body has `json_length` bytes of JSON, followed by the binary tensors in their
-    order. If `json_length` is None, the whole body is JSON. `widest` is the largest
-    number of values that an item has in one input.
+    order. If `json_length` is None, the whole body is JSON. `widest` is the maximum
+    number of values per item in one input.
     """
     if json_length is not None and not 0 < json_length <= len(body):
         raise BadInput(
@@ -164,7 +164,10 @@ def decode_infer(
 
 
 def _read_large(head: bytes, widest: int) -> InferBody:
-    """Decode a large body, except its data; raise BadInput if another part is long."""
+    """Decode a large body, except the data of its tensors.
+
+    Raises BadInput if a shape, the parameters or the outputs are too long.
+    """
     # a string element has two quotes; the rest of an input has less than 64
     most = 2 * MAX_ITEMS * widest + 64 * (widest + 64)
     if strings_at_most(head) > most:

@@ -61,8 +61,8 @@ class InferResponse:
     def sent(self, sent_s: float) -> None:
         """Count the answer in the metrics, after its last byte was written at `sent_s`.
 
-        The last item's time ends at `sent_s`. The time of each other item ended when
-        its own answer was computed.
+        Each item counts as one request. The last of these ends at `sent_s`, the others
+        when their answers were computed.
         """
         *others, (request, outcome, _) = self.answered
         for other in others:
@@ -71,7 +71,7 @@ class InferResponse:
 
 
 class InferenceService:
-    """Answers the requests of HTTP and gRPC; for the event loop only.
+    """Answers Open Inference requests over HTTP and gRPC; for the event loop only.
 
     An empty version means any version. Methods with an argument `model` raise
     UnknownModel or NotReady, like `Repository.get`. If `access` has no administrators'
@@ -91,7 +91,7 @@ class InferenceService:
         return self.repository.get(model, version or None)
 
     def widest(self, model: str, version: str) -> int:
-        """Return the largest number of values that an item has in one input."""
+        """Return the maximum number of values per item in one input of the model."""
         return self._items_of(self._served(model, version)).widest
 
     def model_ready(self, model: str, version: str) -> bool:
@@ -247,7 +247,10 @@ class InferenceService:
 
 
 def _size(inputs: Sequence[Tensor]) -> int:
-    """Return the estimated bytes of all values, or a lower bound above `LARGE`."""
+    """Estimate the number of bytes of all values.
+
+    If the estimate exceeds `LARGE` without the lengths of strings, these are not added.
+    """
     size = 8 * sum(len(tensor.values) for tensor in inputs)
     for tensor in inputs if size <= LARGE else ():
         if tensor.datatype == BYTES:
@@ -259,7 +262,11 @@ def _size(inputs: Sequence[Tensor]) -> int:
 def _facts(
     answers: Sequence[Answer], met: bool, shared: dict[str, float]
 ) -> dict[str, Parameter]:
-    """Return the response's parameters, for a single item or for all items together."""
+    """Return the parameters of the response.
+
+    For one item, these are the fields of its answer; for several items, facts about all
+    of them, such as the mean quality.
+    """
     facts: dict[str, Any]
     if len(answers) > 1:
         facts = {"budget_met": met, **shared}

@@ -33,8 +33,8 @@ Record = dict[str, Any]
 class Requested(NamedTuple):
     """An output tensor that the request asks for.
 
-    If `classes` is above 0, the tensor has only that many of the best classes, as
-    strings.
+    If `classes` is above 0, the output is a classification: a string
+    `SCORE:POSITION:LABEL` for each of the `classes` best labels of an item.
     """
 
     name: str
@@ -45,7 +45,8 @@ class Items:
     """Converts the input tensors of requests to items, and answers to output tensors.
 
     `inputs` and `outputs` are the metadata: names, datatypes and shapes. `widest` is
-    the largest number of values that an item has in one input.
+    the maximum number of values per item in one input: the number of columns of a
+    record, or 1.
     """
 
     def __init__(self, package: Package) -> None:
@@ -93,7 +94,7 @@ class Items:
             raise BadInput("an input is given twice")
         if self._kind == "record":
             return [PredictRequest(record=record) for record in self._records(inputs)]
-        if not self._has_whole_items(names, self._kind) or inputs[0].datatype != BYTES:
+        if not self._holds_items(names, self._kind) or inputs[0].datatype != BYTES:
             came = ", ".join(f"{t.name[:40]!r} of {t.datatype}" for t in inputs[:4])
             raise BadInput(
                 f"one input {self._kind!r} of {BYTES} is needed; {came or 'none'} came"
@@ -129,9 +130,9 @@ class Items:
     ) -> list[Tensor]:
         """Return the requested output tensors.
 
-        If `outputs` is empty, these are label and scores or, for numbers, value and
-        interval. If `asks_scores` returns True, each answer must have scores. `met` is
-        True if all answers met their budget.
+        By default, these are label and scores, or value and interval if the index
+        predicts numbers. If `asks_scores` returns True, each answer must have scores.
+        `met` is True if all answers met their budget.
         """
         wanted = outputs or self._default
         return [self._output(answers, met, output) for output in wanted]
@@ -157,9 +158,10 @@ class Items:
         return Tensor(name, self._datatypes[name], (len(answers),), values)
 
     def _scores(self, answers: Sequence[Answer], classes: int) -> Tensor:
-        """Return scores in the order of labels; a label unknown to a model scores 0.
+        """Return the scores of all labels; a label unknown to a model has the score 0.
 
-        If `classes` is not 0, return strings of that many best labels instead.
+        If `classes` is above 0, return a classification instead, as `Requested`
+        describes.
         """
         rows = [
             [_scores(answer).get(label, 0.0) for label in self._labels]
@@ -182,7 +184,7 @@ class Items:
         if not inputs:
             raise BadInput("there are no inputs")
         names = [tensor.name for tensor in inputs]
-        if self._has_whole_items(names, RECORD):
+        if self._holds_items(names, RECORD):
             if inputs[0].datatype != BYTES:
                 return self._rows_of(inputs[0])
             most = len(self._columns.names) or USUAL_COLUMNS
@@ -197,16 +199,16 @@ class Items:
             for row in zip(*columns.values(), strict=True)
         ]
 
-    def _has_whole_items(self, names: Sequence[str], own: str) -> bool:
-        """Return True if each value of the only input is a whole item.
+    def _holds_items(self, names: Sequence[str], kind: str) -> bool:
+        """Return True if the only input holds items, not the values of one column.
 
-        This is so if the input is named `own` or has a default name, such as `input-0`.
+        Such an input has the name `kind`, or a default name such as `input-0`.
         """
         if len(names) != 1 or names[0] in self._columns.names:
             return False
         # an index that reads any column may have a column with a default name
         knows = self._kind != RECORD or bool(self._columns.names)
-        return names[0] == own or (knows and bool(_NAMELESS.fullmatch(names[0])))
+        return names[0] == kind or (knows and bool(_NAMELESS.fullmatch(names[0])))
 
     def _rows_of(self, tensor: Tensor) -> list[Record]:
         names = self._columns.names

@@ -47,8 +47,8 @@ MAX_AXES = 8
 # PIECE is the number of bytes of JSON, or of values, that are read at once. MAX_NESTED
 # is the largest number of arrays inside an array of strings.
 PIECE, MAX_NESTED = 1 << 14, 1 << 16
-# Most numbers of an input, and most strings, because each string belongs to another
-# item.
+# Maximum number of numbers in an input, and of strings, each of which belongs to
+# another item.
 MAX_ELEMENTS, MAX_STRINGS = 1 << 20, 1024
 _LENGTH = struct.Struct("<I")
 
@@ -76,7 +76,7 @@ class Declared(NamedTuple):
 
     @classmethod
     def read(cls, name: str, datatype: str, shape: Iterable[int]) -> "Declared":
-        """Check the datatype, axes and size of an input, and return them."""
+        """Return the declared tensor; raise BadInput if datatype or shape is wrong."""
         lengths = tuple(itertools.islice(shape, MAX_AXES + 1))
         declared = cls(name, datatype, lengths, math.prod(lengths))
         if datatype != BYTES and datatype not in DTYPES:
@@ -102,12 +102,15 @@ class Declared(NamedTuple):
             )
         return declared
 
-    def wrong(self, said: str) -> BadInput:
-        """Return an error whose message names this input and says `said`."""
-        return BadInput(f"input {self.name[:80]!r}: {said}")
+    def wrong(self, message: str) -> BadInput:
+        """Return BadInput with the name of this input and `message`."""
+        return BadInput(f"input {self.name[:80]!r}: {message}")
 
     def from_raw(self, raw: bytes | memoryview) -> Tensor:
-        """Read binary values. Each element of BYTES follows 4 bytes with its length."""
+        """Read values in binary form.
+
+        In BYTES, each element is preceded by its length, an integer of 4 bytes.
+        """
         if self.datatype == BYTES:
             return self._tensor(self._elements(raw))
         dtype = np.dtype(DTYPES[self.datatype])

@@ -11,10 +11,10 @@ _Stamp = tuple[int, int, int]
 class Watch:
     """Reports which files have changed since the last report.
 
-    The first comparison is with the files at the creation of this object. A changed
-    file is reported when its inode, size and time of change are the same at two polls
-    in a row, so a file that is still being written is not reported. A missing file is
-    reported after it exists again.
+    The first poll compares the files with their state when this object was created. A
+    changed file is reported only if two polls in a row find the same inode, size and
+    modification time. So a file that is still being written is not reported. A missing
+    file is not reported before it exists again.
     """
 
     def __init__(self, paths: Mapping[str, Path]) -> None:

@@ -55,7 +55,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return `port`, or a free port if it is 0; raise BadInput if it is in use."""
+    """Return `port`, or a free port for 0; raise BadInput if the port is in use."""
     with listen(host, port) as probe:
         found: int = probe.getsockname()[1]
         return found
@@ -72,10 +72,10 @@ def run(
 class ReloadingServer(uvicorn.Server):
     """Uvicorn's server, which also reloads on SIGHUP and when a file is replaced.
 
-    BadInput is raised for a certificate or key that cannot be used. Each function in
-    `beside` gets the server and returns a context manager, which is open while the
-    server serves. `when_started` is called when the server accepts connections and
-    handles signals.
+    The constructor raises BadInput if the certificate or key cannot be used. Each
+    function in `contexts` gets the server and returns a context manager, which is open
+    while the server serves. `when_started` is called when the server accepts
+    connections and handles signals.
     """
 
     def __init__(self, app: FastAPI, options: ServeOptions) -> None:
@@ -105,7 +105,7 @@ class ReloadingServer(uvicorn.Server):
         super().__init__(config)
         self.repository: Repository = app.state.repository
         self._when_stopping: list[Callable[[], None]] = app.state.when_stopping
-        self.beside: list[
+        self.contexts: list[
             Callable[[ReloadingServer], contextlib.AbstractAsyncContextManager[None]]
         ] = []
         self.options = options
@@ -121,7 +121,7 @@ class ReloadingServer(uvicorn.Server):
         signal.signal(signal.SIGTERM, before)
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve, handle signals and watch files, inside the contexts of `beside`."""
+        """Serve, handle signals and watch files, while all `contexts` are open."""
         async with contextlib.AsyncExitStack() as stack:
             loop = self._loop = asyncio.get_running_loop()
             if hasattr(signal, "SIGHUP"):  # missing on Windows
@@ -137,7 +137,7 @@ class ReloadingServer(uvicorn.Server):
             if self.options.watch is not None:
                 watching = self._reload_replaced(self.options.watch)
                 stack.callback(asyncio.create_task(watching).cancel)
-            for context in self.beside:
+            for context in self.contexts:
                 await stack.enter_async_context(context(self))
             address = [str(s.getsockname()) for s in sockets or ()]
             names = list(self.repository.names())
@@ -150,8 +150,8 @@ class ReloadingServer(uvicorn.Server):
         """Begin to accept connections and to handle signals.
 
         In each turn, the event loop accepts only one connection from each socket. So
-        uvicorn gets several copies of each socket; otherwise, connections would wait in
-        the kernel.
+        uvicorn gets several copies of each socket, to accept several connections in a
+        turn.
         """
         for given in sockets or ():
             # copies share this mode, and accepting must not block

@@ -38,7 +38,7 @@ class SignalSocket:
         self._sender.close()
 
     def wait(self, seconds: float) -> set[int]:
-        """Return the signals since the last call; if none, wait up to `seconds`."""
+        """Return the signals since the last call; wait up to `seconds` for one."""
         if select.select([self._receiver], [], [], seconds)[0]:
             self._receiver.recv(4096)
         numbers, self._numbers = self._numbers, set()
@@ -49,7 +49,8 @@ class SignalSocket:
     ) -> None:
         """Call `work`, and abort it at the first signal with one of the `names`.
 
-        All signals are collected, but later signals interrupt nothing.
+        Only the first of these signals interrupts; all of them are collected for
+        `wait`.
         """
         stops, working = signals_of(names), [True]
 

@@ -1,7 +1,7 @@
 """Several worker processes at one socket, and the parent that replaces them.
 
 The parent loads all indexes, and runs all features and models once, before it forks the
-workers. So the workers share its memory, and need more only for what they change.
+workers. So the workers share the parent's memory, except the pages that they change.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ from .file_watch import POLL_S
 from .server import ReloadingServer, ServeOptions, run
 from .signal_socket import STOPS, SignalSocket, signals_of, survive_strays
 
-# Least seconds between two starts of the same worker.
+# Minimum seconds between two starts of the same worker.
 RESTART_S = 1.0
-# Longest time in seconds for a trial to load all files and run everything.
+# Maximum seconds for a trial to load all files and run everything.
 TRIAL_S = 120.0
 _HANDLED = (*STOPS, "SIGHUP", "SIGCHLD")
 # The signal that tells workers that a trial failed.
@@ -242,7 +242,7 @@ class Workers:
         _restore_default_handlers()
         self._share_metrics(number)
         self._have_others_follow_reloads(os.getppid())
-        self._server.beside += [self._while_parent_lives, _count_failed_trials]
+        self._server.contexts += [self._while_parent_lives, _count_failed_trials]
         self._server.when_started = _unblock_signals
         self._server.run_at(self._listener)
 
@@ -250,7 +250,7 @@ class Workers:
         peers = WorkerMetrics(self._folder, number, self._count)
         self._app.state.worker, self._app.state.others = number, peers.ask
         samples = functools.partial(samples_of, self._server.repository)
-        self._server.beside.append(lambda _: peers.telling(samples))
+        self._server.contexts.append(lambda _: peers.telling(samples))
 
     def _have_others_follow_reloads(self, parent: int) -> None:
         def tell() -> None:
@@ -293,7 +293,7 @@ def _restore_default_handlers() -> None:
 
 
 def _blocked() -> set[signal.Signals]:
-    """Return the signals that a forked process gets only after `_unblock_signals`."""
+    """Return the signals that a new process blocks until `_unblock_signals`."""
     return signals_of((*_HANDLED, _TRIAL_FAILED))
 
 

@@ -35,7 +35,8 @@ def write_report(path: Path, name: str, title: str, facts: Any) -> None:
     """Write an HTML report to a file, which appears only when it is complete.
 
     `name` is the kind of report: "index_report" or "evaluation_report". `facts` is the
-    data that the report shows. File names in `title` must come from `readable`.
+    data that the report shows. Pass file names through `readable` before they become
+    part of `title`, because they may not be UTF-8.
     """
     text = make_report(name, title, facts)
     with replace_when_done(path) as file:

@@ -39,8 +39,8 @@ LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
 class Admission:
     """Decides for each request whether it begins now, waits, or is refused.
 
-    Only the event loop may use this object. `budget_s` is the usual time budget of a
-    request. `call_soon` is the event loop's method that schedules a function for the
+    Only the event loop may use this object. `budget_s` is the server's default time
+    budget. `call_soon` is the event loop's method that schedules a function for the
     next turn.
     """
 
@@ -122,9 +122,10 @@ class Admission:
         return True
 
     def refused(self, read_s: float) -> None:
-        """Do not count the time since `read_s` as a cost of other requests.
+        """Exclude the time of refusing a request from the estimated cost of requests.
 
-        Call this after refusing a request that was read at `read_s`.
+        Call this right after the refusal. `read_s` is the time when the request was
+        read.
         """
         self._refusing_s += self._now() - read_s
 
@@ -143,7 +144,10 @@ class Admission:
         await turn
 
     def _time_turn(self, read_s: float) -> None:
-        """Start timing a turn, unless its requests up to `read_s` arrived far apart."""
+        """Start timing a turn, unless its first `LEAST` requests arrived far apart.
+
+        `read_s` is the time when the last of them was read.
+        """
         if read_s - self._learned_s > FORGET_S:
             self._learned_s, self._knows = read_s, False
             self._set_estimates(FIRST_COST_S, FIRST_COST_S)
@@ -162,7 +166,7 @@ class Admission:
             self._call_soon(self._when_read)
 
     def _when_accepted(self) -> None:
-        """Lower the turn's quota if many connections were accepted in this turn."""
+        """Let fewer requests begin in this turn if it accepted many connections."""
         if self._accepted >= ACCEPTED:
             self._left = min(self._left, CROWDED)
             self._end_soon()

@@ -119,9 +119,9 @@ def _columns(
 
 
 def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
-    """Return the schedules of models that may stop early, by row of the index.
+    """Map each row of the index whose model may stop early to facts about the model.
 
-    If the index counts time, a schedule has the model's times on the serving machine.
+    If the index counts time, the facts include times on the serving machine.
     """
     exits = exits_of(package.meta)
     return {

@@ -18,9 +18,9 @@ SOONEST_S = 0.0006
 class Job:
     """Answers one request in the computing thread, within the request's budget.
 
-    If the budget ends before the computation, the event loop answers with the features
-    that are complete. If a request is already late when the thread takes it, the job is
-    put back once, behind requests that can still be in time.
+    If the budget ends before the answer is computed, the event loop answers with the
+    features that are complete. If a request is already late when the thread takes it,
+    the job is put back once, behind requests that can still be in time.
     """
 
     def __init__(

@@ -10,16 +10,17 @@ from polydom.indexer.index.column_needs import ColumnNeeds
 from polydom.indexer.index.stored_features import StoredFeature
 
 SHOWN = 10
-# Most names that an unknown name is compared with; each takes tens of microseconds.
+# Maximum number of names that an unknown name is compared with; each comparison takes
+# tens of microseconds.
 COMPARED = 64
 
 
 class KnownColumns(ColumnNeeds):
     """The columns that the features of an index read.
 
-    `names` are all these columns, and `texts` the columns of words, dates or free text.
-    If a feature is a function, it may read any column. Then `names` is empty, and every
-    record passes the check.
+    `names` are all these columns. `texts` are those that hold words, dates or free
+    text. A feature that is a function may read any column; if there is one, `names` is
+    empty, and every record passes the check.
     """
 
     def __init__(

@@ -13,8 +13,8 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
     """Return the index file of each model, from arguments `FILE` or `NAME=FILE`.
 
     Without `NAME`, the stem of the file is the name, and a `FILE` that contains `=`
-    must have a `/` before it. If `FILE` is a folder, the index is the only `.pdx` file
-    in the folder, because object stores and volumes provide folders.
+    must have a `/` before it. `FILE` may be a folder, as object stores and volumes
+    provide. The folder must have exactly one `.pdx` file, which is the index.
     """
     pairs = []
     for argument in arguments:
@@ -28,7 +28,7 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
 
 
 def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
-    """Return the index file of each model; paths without names are named by stem."""
+    """Return the index file of each model; without a name, the file's stem is used."""
     if isinstance(paths, Mapping):
         return _unique((name, Path(path)) for name, path in paths.items())
     return _unique((Path(path).stem, Path(path)) for path in paths)

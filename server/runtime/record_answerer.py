@@ -1,4 +1,4 @@
-"""A shorter way to answer usual requests about records, without choosing a plan."""
+"""A fast path for requests about records: the most accurate plan, without a choice."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,18 +19,19 @@ SIZE = 1.0  # the size of every record
 
 
 class RecordAnswerer:
-    """Answers usual requests about records without choosing a plan.
+    """Answers requests about records with the most accurate plan, without choosing.
 
-    A usual request has a record with all columns that the features need, and a budget
-    that is surely enough for the most accurate plan. The model evaluates the row, and
-    one `Answer` object, reused for all requests, is filled in and encoded. For any
-    other request, `answer` returns None, and the caller answers with `Translator` and
-    `execution.begin`, which would give a usual request the same answer.
+    This is possible if the record has all columns that the features need, the budget is
+    surely enough, and the request has no unusual terms, such as `exact`. The model
+    evaluates the row, and one `Answer` object, reused for all requests, is filled in
+    and encoded. In all other cases, `answer` returns None, and the caller answers with
+    `Translator` and `execution.begin`, which take longer but always give the same
+    answer.
 
-    Use this object only in the event loop, because requests share one `Answer`, and
-    only after the warm-up, because the index must not change. If `applies` is False, no
-    request to this index is usual, and `answer` must not be called. `all_sent` is
-    called to count answers that were written together.
+    Use this object only in the event loop, because requests share one `Answer`. Create
+    it after the warm-up, because the index must not change. If `applies` is False, no
+    request to this index can be answered here, and `answer` must not be called.
+    `all_sent` is called to count answers that were written together.
     """
 
     def __init__(
@@ -89,10 +90,10 @@ class RecordAnswerer:
         arrived_s: float,
         when_written: Callable[[Callable[[], object]], object],
     ) -> bytes | None:
-        """Return the encoded answer for a row; None if the request is not usual.
+        """Return the encoded answer for a row; None if a plan must be chosen.
 
         `terms`, `row` and `gaps` come from `RecordDecoder.read`. `arrived_s` is when
-        the request's first byte arrived. A function passed to `when_written` is called
+        the request's first byte arrived. `when_written` takes a function, and calls it
         after the answer is written.
         """
         planner, answer, send_time = self._planner, self._answer, self._send_time

@@ -33,8 +33,8 @@ class RecordDecoder:
     """Decodes a record into one row with the columns of all features.
 
     `item` decodes any record. `read` is faster, because it makes no dictionary of the
-    columns, but it decodes only usual requests in JSON. `read` may be used only if
-    `whole` is True, that is, if the features read nothing but the row.
+    columns, but it decodes only JSON, and only simple requests. `read` may be used only
+    if `whole` is True, that is, if the features read nothing but the row.
     """
 
     def __init__(self, extractor: Extractor, columns: KnownColumns) -> None:
@@ -69,10 +69,10 @@ class RecordDecoder:
     def read(self, body: bytes) -> tuple[Terms, Row, Gaps | None] | None:
         """Return a request's terms, its record as a row, and the gaps of the record.
 
-        The gaps are empty columns and unknown words, or None if there are none.
-        Instead of the tuple, return None if the body is not one JSON record with its
-        terms, or if a column is unknown, has a string instead of a number, or a number
-        too large for float32.
+        The gaps are empty columns and unknown words, or None if there are none. Instead
+        of the tuple, return None if the body is not one JSON record with its terms, or
+        if the record is empty, has an unknown column, or has a string or a number
+        beyond float32 in a column of numbers.
         """
         try:
             ask = self._decode(body)
@@ -132,7 +132,7 @@ class RecordDecoder:
         return Item("record", record, 1.0, gaps)
 
     def _coded(self, values: Sequence[Any]) -> list[Any]:
-        """Return values with codes for words; raise KeyError for an unknown word."""
+        """Replace each word by its code; raise KeyError for an unknown word."""
         assert self._codes is not None
         return [
             value if code is None else code[value]
@@ -144,9 +144,9 @@ class RecordDecoder:
     ) -> Gaps | None:
         """Fill `row`, with NaN for missing and unknown values; return these gaps.
 
-        Returns None if there are no gaps. `empty` has a bit for each empty column that
-        is not in the row. OverflowError or struct.error is raised if a value is not a
-        number, too large or infinite.
+        Returns None if there are no gaps. `empty` is a bit mask of the empty columns
+        that are not in the row. Raises OverflowError or struct.error if a value is not
+        a number, too large or infinite.
         """
         numbers: list[float] = []
         unknown = dict[str, None]()

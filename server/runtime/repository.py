@@ -24,7 +24,7 @@ from .served_model import ServedModel
 from .translator import Translator
 from .work_queue import WorkQueue, run_in_thread
 
-# Longest time in seconds to open a file; after that, a reload fails.
+# Maximum seconds for opening a file; after that, a reload fails.
 LOAD_S = 120.0
 
 State = Literal["READY", "LOADING", "UNAVAILABLE"]
@@ -61,9 +61,9 @@ class _Model:
 class Repository:
     """All models that a process serves, by name.
 
-    Only the event loop may use this object. All indexes share one computing thread and
-    one count of waiting requests, so each index sees the load of all. The first of
-    `paths` is the default model.
+    Only the event loop may use this object. All indexes share one queue and its
+    computing thread, so each index takes the load of the others into account. The first
+    of `paths` is the default model.
     """
 
     def __init__(
@@ -204,9 +204,9 @@ class Repository:
     async def reload(self, name: str | None = None) -> dict[str, str]:
         """Load one model or all loaded models from their files; return their versions.
 
-        The old index answers until the new index is warm. If the new file cannot be
-        served, the old index stays and ReloadFailed is raised. An unchanged file is not
-        loaded.
+        The old index answers until the new index is warm. The old index stays if the
+        file is unchanged. It also stays if the file cannot be served; then ReloadFailed
+        is raised.
         """
         wanted = [self._model(name)] if name is not None else self._loaded()
         failures: list[ReloadFailed] = []
@@ -233,7 +233,7 @@ class Repository:
         return [model.served for model in self._models.values() if model.served]
 
     async def _replace(self, model: _Model) -> None:
-        """Reload one model; callers share a requested reload that has not begun."""
+        """Reload one model; calls that come before the reload begins share it."""
         if model.next is None:
             model.next = asyncio.create_task(self._replace_in_turn(model))
         await asyncio.shield(model.next)

@@ -1,4 +1,4 @@
-"""A served index: the event loop computes quick plans, a thread all others."""
+"""A served index: the event loop computes quick plans, and a thread all other plans."""
 
 import asyncio
 import functools
@@ -61,7 +61,11 @@ class ServedModel:
         self._time_counts = translator.unit == "s"
 
     def facts(self, *, shows_items: bool = False) -> IndexFacts:
-        """Return the body of `GET /v1/index`; `shows_items` as in `describe_index`."""
+        """Return the body of `GET /v1/index`.
+
+        If `shows_items` is True, it includes the words in columns and the number of
+        samples.
+        """
         planner = self.planner
         drift = planner.drift.at(planner.now())
         return describe_index(
@@ -81,10 +85,10 @@ class ServedModel:
     async def start(self, old: "ServedModel | None" = None) -> None:
         """Warm up, then set `ready`. The queue's thread must be running.
 
-        The thread warms up in small steps. Each step gets the deadline of a request
-        with the largest budget, so most requests go first. If an `old` index still
-        answers, a pause follows each step, and the send times of `old` are copied,
-        because a measurement under load would include the load.
+        The thread warms up in small steps. The deadline of each step is as late as that
+        of a request with the largest budget, so most requests are computed first. If an
+        `old` index still answers, the thread pauses after each step, and the send times
+        of `old` are copied, because measurements under load would be too long.
         """
         self.metrics.planners.add(self.planner)
         steps = self.warm_up.steps()
@@ -142,9 +146,9 @@ class ServedModel:
     ) -> tuple[Request, Outcome | Choice | None]:
         """Plan a request, and compute its answer if the plan is quick.
 
-        Returns the request and its outcome if the plan is quick; otherwise the request
-        and the chosen plan, or None if no plan is chosen yet, because other requests
-        wait or costs are money. Without an outcome, call `answer_in_turn`.
+        The second value is the outcome if the plan is quick, otherwise the chosen plan.
+        It is None if other requests wait or if costs are money, because then the
+        computing thread chooses the plan. Without an outcome, call `answer_in_turn`.
         """
         times = times or self.send_times
         request = self.translator.request(terms, item, arrived_s, caller, times.loop)
@@ -179,7 +183,7 @@ class ServedModel:
 
     @functools.cached_property
     def records(self) -> RecordAnswerer:
-        """The object that answers usual requests about records, after the warm-up."""
+        """The fast path for requests about records. Use it only after the warm-up."""
         return RecordAnswerer(self.translator, self.send_times.loop, self.all_sent)
 
     def sent(
@@ -230,7 +234,10 @@ class ServedModel:
         return outcome
 
     def _latest_due_s(self) -> float:
-        """Return a deadline for work that has none: later than that of any request."""
+        """Return the deadline of a request with the largest budget that arrives now.
+
+        Work without a deadline of its own gets this deadline.
+        """
         return self.now() + self.translator.settings.max_budget_s
 
     async def _measure(self, *, by_thread: bool) -> SendTime:

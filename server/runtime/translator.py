@@ -52,7 +52,7 @@ class Translator:
         caller: Caller,
         send_time: SendTime | None = None,
     ) -> Request:
-        """Return the planner's request for an item; BadInput if terms are invalid."""
+        """Return the planner's request for an item; raise BadInput for bad terms."""
         quality = terms.min_quality or 0.0
         if not 0 <= quality <= 1:
             raise BadInput(f"min_quality is {quality}; it must be in [0, 1]")
@@ -71,11 +71,11 @@ class Translator:
         )
 
     def weighed(self, request: Request) -> Request:
-        """Return the request with the best part of its budget reserved for sending.
+        """Return the request with the best reserve, the part of the budget for sending.
 
         A smaller reserve allows a better plan, but the answer is late more often. The
-        best reserve gives the highest expected quality. A reserve of at most `HEAVY`
-        times the budget is left unchanged.
+        best reserve gives the highest expected quality. If the reserve is at most the
+        share `HEAVY` of the budget, it is left unchanged.
         """
         budget, send_time, planner = request.budget, request.send_time, self.planner
         if send_time is None or isinstance(budget, MoneyBudget):
@@ -160,13 +160,14 @@ class Translator:
             answer.best_next = BestNext(names, planner.qualities[wanted])
 
     def missing(self, gaps: Gaps, row: int) -> int:
-        """Return how many of the columns that the index's row `row` reads are empty."""
+        """Count the empty columns that the feature set in row `row` reads."""
         return (gaps.empty & self.columns_of[row]).bit_count()
 
     def item(self, ask: PredictRequest) -> Item:
         """Return the item of a request.
 
-        Raises BadItem unless the request has exactly one item, of the index's kind.
+        Raises BadItem unless the request has one item, and the item has the index's
+        kind.
         """
         kind = self.planner.package.kind
         given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
@@ -179,9 +180,9 @@ class Translator:
         return self.read(payload)
 
     def read(self, payload: object) -> Item:
-        """Return an item made of bytes, a string, or a mapping of columns.
+        """Make an item from the bytes of an image, a text, or a mapping of columns.
 
-        Raises BadItem if it is invalid. All columns of a record are checked, even
+        Raises BadItem if the item is invalid. All columns of a record are checked, even
         columns that the chosen plan does not read.
         """
         kind, limit = self.planner.package.kind, self.settings.image_limit

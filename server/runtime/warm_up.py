@@ -22,7 +22,7 @@ WARM_UP_ROUNDS = 3
 
 
 class WarmUp:
-    """Runs every feature on every sample, and every model on a resulting row.
+    """Runs every feature on every sample, and every model on the last sample.
 
     If `rescales` is True, the runs are timed, and the costs in `planner` are rescaled
     to this machine.

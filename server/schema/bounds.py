@@ -1,9 +1,9 @@
 """Limits on the content of long bodies, checked before the bodies are decoded.
 
 A decoder creates all objects of a body in one call, and no other request is answered
-meanwhile. The decoder stops at a value of a wrong type, but a body may have millions of
-names and texts. So the names and texts in JSON are counted here first. In msgpack, the
-header of a map has the number of its keys.
+meanwhile. It stops at the first value of a wrong type, but not after millions of names
+and texts. So the names and texts in JSON are counted here first. In msgpack, the header
+of a map has the number of its keys.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from polydom.features.errors import BadInput, BadItem
 
 # Bytes of the longest body that is decoded without these checks.
 LARGE = 64 << 10
-# Most bytes of each part of a long Open Inference request, except tensor data.
+# Maximum bytes of each part of a long Open Inference request, except tensor data.
 TERMS = 4096
 # Bytes of JSON that are searched at once.
 PIECE = 64 << 10
-# Most columns of a record if the index's features may read any column.
+# Maximum number of columns of a record if the index's features may read any column.
 USUAL_COLUMNS = 4096
 # More than the number of keys in a request, or in an item of a batch.
 MOST_KEYS = 16
@@ -29,8 +29,9 @@ MOST_KEYS = 16
 def check_body(body: bytes | Raw, *, packed: bool, columns: int) -> None:
     """Raise an error if a long body has more names and texts than a request can have.
 
-    The body is a JSON object, or a msgpack map if `packed`. BadInput means that a map
-    has too many keys, BadItem that a JSON record may have more than `columns` columns.
+    The body is a JSON object, or a msgpack map if `packed`. Raises BadInput for a map
+    with too many keys, and BadItem for JSON with too many names and texts for a record
+    of `columns` columns.
     """
     if len(body) <= LARGE:
         return
@@ -41,7 +42,7 @@ def check_body(body: bytes | Raw, *, packed: bool, columns: int) -> None:
 
 
 def check_record(raw: bytes, *, columns: int) -> None:
-    """Raise BadItem if a long JSON record may have more than `columns` columns."""
+    """Raise BadItem if long JSON has too many names and texts for `columns` columns."""
     if len(raw) > LARGE:
         _check_strings(raw, columns)
 

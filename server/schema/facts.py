@@ -21,9 +21,10 @@ class Health(msgspec.Struct):
 
 
 class ScheduleFacts(msgspec.Struct, frozen=True):
-    """The evaluated share of a model that may stop early, and the model's times.
+    """How much of a model that may stop early is evaluated, and how long that takes.
 
-    `ExitFacts` has the guarantee about changed answers, which holds for whole plans.
+    The guarantee about changed answers is in `ExitFacts`, because it holds for whole
+    plans.
     """
 
     base_models: int  # Number of trees, lattices or linear terms in the whole model
@@ -40,9 +41,9 @@ class ScheduleFacts(msgspec.Struct, frozen=True):
 class SetFacts(msgspec.Struct):
     """One feature set that the index may answer with.
 
-    `cost` has the coefficients of a polynomial in the item's size n: of 1, n, n^2, ...,
-    or of 1, a, b, a^2, ab, b^2, ... if the size is two numbers, a and b. The cost is in
-    the index's unit. `schedule` is null if the set's model never stops early.
+    `cost` has the coefficients of a polynomial in the item's size, in the index's unit.
+    Its terms are 1, n, n^2, ... for a size n, or 1, a, b, a^2, ab, b^2, ... for a size
+    of two numbers, a and b. `schedule` is null if the set's model never stops early.
     """
 
     features: tuple[str, ...]
@@ -110,9 +111,9 @@ class MachineFacts(msgspec.Struct):
 class MeasuredFacts(msgspec.Struct):
     """The machines that measured an index's costs, and their load by other programs.
 
-    `lost` is the share of the measured time that other programs took; `busy` is true if
-    it exceeds 2 %. `others` is how many of the `processors` other programs used; null
-    if unknown.
+    `lost` is the share of the measured time that other programs took. `busy` is true if
+    `lost` exceeds 2 %. `others` is the mean number of processors, out of `processors`,
+    that other programs used; null if unknown.
     """
 
     busy: bool
@@ -123,7 +124,7 @@ class MeasuredFacts(msgspec.Struct):
 
 
 class PartFactor(NamedTuple):
-    """The cost factor of a "feature", a "step", all "models", or the "overhead"."""
+    """The cost factor of one part: "feature", "step", "models" (all), or "overhead"."""
 
     part: str
     name: str

@@ -16,7 +16,7 @@ from polydom.features.wording import without_mark
 
 from .bounds import LARGE
 
-# Most columns of one record in msgpack, where a record states their number.
+# Maximum number of columns of a record in msgpack, where a record states this number.
 MOST_COLUMNS = 1 << 16
 Record = Annotated[
     dict[str, bool | int | float | str | None], msgspec.Meta(max_length=MOST_COLUMNS)
@@ -62,9 +62,10 @@ def refuse_record(
 ) -> None:
     """Raise BadItem, with the column's name, if a decoder's error is about a record.
 
-    `holder` is a JSON object, or a msgpack map if `packed`; its key `record` has the
-    columns. `place` is the path of the record in the decoded data. If `holder` has more
-    than `LARGE` bytes, the column is not named, because the search would take long.
+    `holder` is the undecoded object that has the record under the key `record`: JSON,
+    or msgpack if `packed`. `place` is the path of the record in the text of `error`. If
+    `holder` has more than `LARGE` bytes, the column is not named, because the search
+    would take long.
     """
     said = _SAID.fullmatch(str(error))
     found = said and (said["place"] or "$")

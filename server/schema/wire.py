@@ -19,7 +19,8 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The terms of a request: its model, budget and options, without the item.
 
     None, or null in JSON, means the default: the first model, the operator's budget, an
-    answer without features if no plan fits the budget, any quality, and not `exact`.
+    answer without features if no plan fits the budget, no minimum quality, and not
+    `exact`.
     """
 
     model: str | None = None
@@ -44,7 +45,7 @@ class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
 class BestNext(msgspec.Struct, frozen=True):
     """The missing columns that would improve a record's answer most.
 
-    With these columns, the same budget buys a model of `expected_quality`. The columns
+    With these columns, a plan of `expected_quality` would fit the budget. The columns
     complete one feature, or several features if no single feature would help.
     """
 
@@ -55,20 +56,21 @@ class BestNext(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     """Answer of `POST /v1/predict`.
 
-    If the index counts seconds, the answer has the `_us` fields; if it counts money,
-    `predicted` and `budget` in its currency. `size_in_range` is present only if it is
-    false. `unknown` names the record's columns with values that the index has never
-    seen, `missing` counts the empty columns that the model reads, and `best_next` names
-    columns that would improve the answer.
+    The answer has `budget_us`, `predicted_us` and `reserve_us` if the index counts
+    seconds. If the index counts money, the answer has `budget` and `predicted`, in the
+    index's currency. `size_in_range` is present only if it is false. `unknown` names
+    the record's columns with values that the index has never seen, `missing` counts the
+    empty columns that the model reads, and `best_next` names columns that would improve
+    the answer.
 
     If the index predicts numbers, the answer has `value` and `interval`; then `label`,
     `scores` and `expected_accuracy` are null.
 
     If the model may stop early, `base_models` is its number of trees, lattices or
     linear terms, and `base_models_used` is the number of them that were evaluated. If
-    the model did stop early, `scores` is null unless the request is `exact`.
-    `score_bounds` then has the least and the greatest possible score of each class, if
-    base models have bounds.
+    the model did stop early, `scores` is null unless the request is `exact`. Then
+    `score_bounds` has the minimum and maximum possible score of each class, if base
+    models have bounds.
     """
 
     label: str | None

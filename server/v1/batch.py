@@ -30,7 +30,7 @@ BATCH = "/v1/batch"
 # Seconds that the computing thread works for a batch at a time. A single request waits
 # no longer than this for a batch.
 TURN_S = 0.001
-# Most batches that are computed at the same time.
+# Maximum number of batches that are computed at the same time.
 RUNNING = 8
 
 
@@ -154,7 +154,7 @@ class Batch:
                 await self._reply.probe()
 
     def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
-        """Answer a chunk in steps; each yields an encoded entry, or None without one.
+        """Answer a chunk in steps; each step yields an encoded entry or None.
 
         The computing thread calls this.
         """
@@ -175,7 +175,7 @@ class Batch:
                 yield None
 
     def _top_answers(self) -> Iterator[bytes | None]:
-        """Improve the answers to the likeliest items, then yield them, encoded.
+        """Improve the answers to the likeliest items of a class, then yield them.
 
         Each step that improves an answer yields None. The computing thread calls this.
         """
@@ -210,7 +210,10 @@ class Batch:
 def _turn(
     work: Iterator[bytes | None], now_s: Callable[[], float]
 ) -> tuple[list[bytes], bool]:
-    """Advance `work` for about `TURN_S`; return its entries, and True at its end."""
+    """Advance `work` for about `TURN_S` seconds.
+
+    Returns the entries that `work` yielded, and True if `work` has ended.
+    """
     end_s, encoded = now_s() + TURN_S, []
     for piece in work:
         if piece is not None:

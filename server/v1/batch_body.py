@@ -24,7 +24,7 @@ from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 from ..schema.wire import MSGPACK, BatchBody, BatchItem, BatchTerms, PredictRequest
 from .decode import UNSAID, hint_of_many, hint_of_one
 
-# Most items in one JSON object; a stream may have any number.
+# Maximum number of items in one JSON object; a stream may have any number.
 MOST_ITEMS = 1 << 16
 # Seconds for the next item of a stream to arrive completely.
 RECEIVE_S = 10.0
@@ -52,8 +52,8 @@ async def read_batch(
 ) -> tuple[BatchTerms, AsyncIterator[list[Raw]]]:
     """Return the terms of a batch, and an iterator that reads its items in chunks.
 
-    `kind` is the content type, and `query` the query string. `limit` is the largest
-    number of bytes of one item in a stream, or of the whole body in JSON.
+    `kind` is the content type, and `query` the query string. `limit` is the maximum
+    number of bytes of one item in a stream, or of a whole JSON body.
     """
     terms = read_terms(query)
     if kind in MSGPACK:
@@ -165,7 +165,7 @@ class BatchReader:
                 raise broken
 
     def keep(self, size: int) -> None:
-        """Set how many bytes the batch keeps; raise Overloaded if that is too many."""
+        """Count `size` bytes of answers as held; raise Overloaded at the limit."""
         self._kept = size
         self._held.hold(self._coming + size)
 
@@ -237,8 +237,8 @@ def read_item(
 ) -> PredictRequest:
     """Decode one item of a batch, from msgpack if `packed`, otherwise from JSON.
 
-    A record may have `columns` columns. `kind` is the index's kind of items; it helps
-    to explain an invalid item.
+    `columns` is the maximum number of columns of a record. `kind` is the index's kind
+    of items; it helps to explain an invalid item.
     """
     check_body(raw, packed=packed, columns=columns)
     try:

@@ -18,7 +18,7 @@ from ..schema.wire import (
     encode_msgpack,
 )
 
-# Most bytes of a response over HTTP/1.0, which must be sent as a whole.
+# Maximum bytes of a response over HTTP/1.0, which must be sent as a whole.
 MOST_AT_ONCE = 64 << 20
 
 

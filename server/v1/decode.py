@@ -37,7 +37,7 @@ _MORE = "trailing characters"
 # Keys for several items, in /v1/batch and in other servers.
 _MANY = ("items", "instances", "inputs")
 _SEVERAL = 'several items go to /v1/batch, as {"items": [...]} or one a line'
-# Most characters of a column's value in an error message.
+# Maximum number of characters of a column's value in an error message.
 _LONGEST_VALUE = 20
 _decode_json = msgspec.json.Decoder(PredictRequest).decode
 _decode_msgpack = msgspec.msgpack.Decoder(PredictRequest).decode
@@ -52,12 +52,12 @@ def decode_request(
 ) -> PredictRequest:
     """Decode one request of `POST /v1/predict`.
 
-    `described` is the content type, and the budget in a header or None. The type says
-    whether the body is JSON, msgpack, an image or a text. A body that begins like JSON
-    is also read as JSON if it has no type, or the type of a form, which curl sends by
-    default. `kind` is the index's kind of items, or None if the body may name another
-    index. A record may have `columns` columns; if `kind` is "record", JSON may also
-    have the content type of a text or of bytes.
+    `described` has the content type, and the budget in a header or None. The content
+    type says whether the body is JSON, msgpack, an image or a text. A body that begins
+    like JSON is also read as JSON if it has no content type, or that of a form, which
+    curl sends by default. If `kind` is "record", the same holds for text/plain and
+    application/octet-stream. `kind` is the index's kind of items, or None if the body
+    may name another index. `columns` is the maximum number of columns of a record.
     """
     content_type, header_budget = described
     ask = _decode_body(content_type, body, kind, columns)

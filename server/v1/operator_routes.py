@@ -38,7 +38,7 @@ async def readyz(request: Request) -> Response:
 
 
 def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
-    """Return functions, by (method, path), that answer health probes without ASGI.
+    """Map the methods and paths of health probes to functions that answer without ASGI.
 
     A function returns None if the probe fails; the ASGI route then answers.
     """

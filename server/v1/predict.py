@@ -1,10 +1,10 @@
 """`POST /v1/predict`: decodes an item, asks a model, and encodes its answer.
 
-`Predict.at_once` answers quick plans inside the HTTP protocol, because an ASGI cycle, a
-task and the framework's routing cost more than a quick plan. If a plan must wait for
-the computing thread, `at_once` returns a `Planned` request, and the ASGI route
-continues with it. In all other cases, and after an error, the route reads the request
-from the start.
+`HttpProtocol` calls `Predict.at_once` without ASGI, because an ASGI cycle, a task and
+the framework's routing cost more than a quick plan. If a plan must wait for the
+computing thread, `at_once` returns a `Planned` request, and the ASGI route continues
+with it. In all other cases, and after an error, the route reads the request from the
+start.
 """
 
 from functools import partial
