@@ -229,7 +229,7 @@ class Planner:
         return self._choice(row, item.size, reason, drift, more, late=True)
 
     def _penalty(self, request: Request, waiting: int, drift: float) -> float:
-        """Return the quality that waiting requests are assumed to lose per second."""
+        """Return the penalty per second of a plan, for delaying waiting requests."""
         in_all = request.budget.whole / drift
         row = self._best(request.item, in_all)
         gain = self.qualities[row] - self.qualities[self.prior]
@@ -345,8 +345,8 @@ class Planner:
     def learn(self, charged_s: float, busy_s: float) -> None:
         """Update the drift after a plan that took `busy_s` seconds.
 
-        `charged_s` is the predicted time, with drift. `busy_s` is processor time,
-        because elapsed time would include waiting for a processor.
+        `charged_s` is the predicted time, corrected by the drift. `busy_s` is processor
+        time, because elapsed time would include waiting for a processor.
         """
         exceeded = busy_s > max(charged_s, LEAST_S)
         self.suspects = exceeded

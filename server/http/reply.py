@@ -111,7 +111,7 @@ class RawReplies:
         return self._kept if keeps else self._closed
 
     def _build_shared(self, default: list[Header]) -> None:
-        """Build the bytes that replies share; the date in them changes every second."""
+        """Build the bytes that replies share; a new date changes them every second."""
         self._default = default
         empty = reply_bytes(_with(default, Reply(200, b"")))
         self._start = empty.removesuffix(b"0\r\n\r\n")

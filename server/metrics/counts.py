@@ -69,7 +69,7 @@ class Histogram:
         self.total = 0.0
 
     def add(self, values: NDArray[np.float64]) -> None:
-        """Add many values at once. Adding them one by one takes ten times as long."""
+        """Add many values at once, ten times as fast as one by one."""
         places = np.searchsorted(self._edges, values)
         self.counts += np.bincount(places, minlength=len(self.counts))
         self.total += float(values.sum())

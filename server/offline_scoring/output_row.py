@@ -101,7 +101,7 @@ def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def row_of(translator: Translator, result: Result) -> Scored:
-    """Return the output row for a result. Its field `item` is the item's number."""
+    """Return the output row for a result; its field `item` is the item's number."""
     if isinstance(result, Failed):
         return Scored(result.number, error=str(result.error))
     outcome, gaps = result.outcome, result.item.gaps or Gaps()
