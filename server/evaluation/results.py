@@ -89,7 +89,7 @@ class BudgetResult(Result, kw_only=True):
 
 
 class BaselineResult(Result, kw_only=True):
-    """The metrics of a predictor that knows no budget.
+    """The metrics of a predictor that has no budget.
 
     The lists `inside`, `right_inside` and `quality_inside` have one entry for each
     budget of the run. The entry is computed as if the predictor had this budget.
