@@ -1,1 +1,1 @@
-"""Choose among learners by a race: learners by name, and strategies of races."""
+"""Choose among learners by a race: learners by name, strategies, and the log."""

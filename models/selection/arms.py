@@ -34,12 +34,11 @@ KNOWN = 6
 class ExamplesArm:
     """An arm that trains a learner on the first n training rows of each split.
 
-    Scores are averaged over the splits. If the learner can continue a smaller training
-    with the same result, it does. The training score is computed on `scored` training
-    rows; None means all rows, 0 no training score. A training on n rows is validated on
-    the first max(least_valid, 4 n) validation rows; on all of them if n is all rows, or
-    if `least_valid` is None. `model` fits the learner to the rows `every`, or to the
-    training rows of the split if None.
+    Scores are averaged over the splits. If continuing a smaller training gives the same
+    model as training anew, the learner continues it. The training score is computed on
+    the first `scored` training rows; None means all rows, 0 no training score. A
+    training on n rows is validated on the first max(least_valid, 4 n) validation rows,
+    or on all of them if n is all training rows or `least_valid` is None.
     """
 
     learner: Any
@@ -54,7 +53,7 @@ class ExamplesArm:
     _had: int = field(init=False, default=0)
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Train on `amount` examples of each split; return the mean scores."""
+        """Train on the first `amount` rows of each split; return the mean scores."""
         warm = 0 < self._had < amount
         earlier = self._models if warm else [None] * len(self.splits)
         had, self._had, self._models = self._had, 0, []
@@ -71,9 +70,9 @@ class ExamplesArm:
         return replace(mean(outcomes), warnings=tuple(found))
 
     def model(self, amount: int) -> Any:
-        """Return an estimator fitted to the rows `every`.
+        """Return an estimator fitted to all rows of `every`.
 
-        If `every` is None, it is fitted to the first `amount` training rows of the
+        If `every` is None, it is fitted to the first `amount` training rows of the only
         split.
         """
         if self.every is not None:
@@ -105,10 +104,10 @@ class ExamplesArm:
 class IterationsArm:
     """An arm that trains a learner for more and more iterations on all training rows.
 
-    A learner with `partial_fit` gets one batch of rows per iteration (all rows if
-    `batch` is None); batches follow each other through the training rows. A learner
-    with `warm_start` gets `n_estimators` or `max_iter` raised by one per iteration.
-    `scored` is as in `ExamplesArm`.
+    If the learner has `partial_fit`, each iteration gets the next `batch` training
+    rows, from the first row again after the last; None for all rows. If it has
+    `warm_start`, each iteration raises `n_estimators` or `max_iter` by one. `scored` is
+    as in `ExamplesArm`.
     """
 
     learner: Any
@@ -129,10 +128,7 @@ class IterationsArm:
             )
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Continue the training up to `amount` iterations in total.
-
-        Returns the validation score and the CPU seconds.
-        """
+        """Train until `amount` iterations in total; return scores and seconds."""
         if self._model is None or amount < self._had:
             self._model, self._had = seeded_copy(self.learner, self.seed), 0
         with collected_warnings() as found:
@@ -171,10 +167,10 @@ class IterationsArm:
 def validate(
     model: Any, measure: Score, rows: Split, start_s: float, now: Clock
 ) -> TrainingOutcome:
-    """Score a fitted model on the validation rows, and return scores and seconds.
+    """Score a model whose training has just ended, and return scores and seconds.
 
-    A training score is computed if `rows` has training rows. `start_s` is the time at
-    which the training began.
+    The training began at `start_s`. The training score is computed only if `rows` has
+    training rows.
     """
     fitted_s = now()
     score = measure.make_scorer()
@@ -201,9 +197,9 @@ def last_step(learner: Any) -> Any:
 
 @contextmanager
 def collected_warnings() -> Iterator[dict[str, None]]:
-    """Context manager: run the block with one thread, and collect its warnings.
+    """Run the `with` block with one thread, and collect its warnings.
 
-    The keys of the dict are the distinct texts of the warnings.
+    Yields a dict. After the block, its keys are the distinct warnings, as texts.
     """
     found: dict[str, None] = {}
     with warnings.catch_warnings(record=True) as caught, one_thread():
@@ -225,11 +221,11 @@ def mean(outcomes: Sequence[TrainingOutcome]) -> TrainingOutcome:
 
 
 def fill_empty(estimator: Any, X: Any) -> Any:
-    """Return X, or a copy in which nearly empty columns are 0.
+    """Return X, or for HistGradientBoosting a copy in which nearly empty columns are 0.
 
-    HistGradientBoosting of scikit-learn fails if a column has no value in the rows
-    that it draws. Only columns for which this may happen are set to 0, so no
-    decision depends on them. X is returned unchanged for all other estimators.
+    scikit-learn's HistGradientBoosting draws rows, and fails if a column has no value
+    in them. Only columns for which this may happen are set to 0, so that the model
+    ignores them.
     """
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,

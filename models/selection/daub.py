@@ -17,13 +17,13 @@ def daub(
 ) -> str:
     """Return the learner that DAUB chooses (Algorithm 1), trained on all N examples.
 
-    Every learner is trained on b = `granularity`, rb and r²b examples, r = `ratio`.
-    Then the learner with the largest bound is trained on r times as many examples as
-    before, until a learner was trained on all N. The bound extends the line through a
-    learner's last three validation scores to N, and with `training_bound` is at most
-    the training score. Of equal learners the first comes next. The paper's listing has
-    two signs swapped where it corrects a falling curve; this function does what the
-    paper's text says, "meet in the middle".
+    Every learner is first trained on b, b r and b r² examples, where b is `granularity`
+    and r is `ratio`. Then, until a learner was trained on all N, the learner with the
+    largest bound is trained on r times as many examples as before; among equal bounds,
+    the first. For the bound, a line is fitted to a learner's last three validation
+    scores, and extended to N; with `training_bound`, the bound is at most the training
+    score. The paper's listing has two signs swapped where it corrects a falling curve;
+    this function follows the paper's text, "meet in the middle".
 
     Raises BadInput if r <= 1, b < 1, b r² > N, or every learner fails.
     """
@@ -57,10 +57,12 @@ def train_all(race: Race) -> str:
 
 
 def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> float:
-    """Return an upper bound on the score at `limit` = N examples (DAUB, UpdateBound).
+    """Return an upper bound on the score at N = `limit` examples (DAUB, UpdateBound).
 
-    The bound is f + (N - n) f'. On the curve, made `monotone`, f is the latest score,
-    after n examples, and f' is the least-squares slope through the last three points.
+    After the latest training, on n examples, the bound is f + (N - n) f'. f is the
+    latest score, and f' the least-squares slope of the last three scores over their
+    numbers of examples; both are computed after `monotone`. With `training_bound`, the
+    bound is at most the training score.
     """
     amounts = [line.amount for line in curve][-3:]
     scores = monotone([line.score for line in curve if line.score is not None])[-3:]
@@ -72,7 +74,7 @@ def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> floa
 
 
 def monotone(scores: Sequence[float]) -> list[float]:
-    """Return the scores, with both ends of each fall replaced by their mean."""
+    """Return the scores with each falling pair of neighbours replaced by their mean."""
     mended: list[float] = []
     for score in scores:
         if mended and score < mended[-1]:
@@ -90,12 +92,12 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def whole(amount: float) -> int:
-    """Round an amount up to a whole number, or down if the rest is a rounding error."""
+    """Round an amount up to a whole number, but ignore a rounding error above one."""
     return math.ceil(amount - 1e-9 * amount)
 
 
 def need_limit(race: Race) -> int:
-    """Return N, the race's limit on examples; BadInput if the race has none."""
+    """Return N, the largest number of examples; BadInput if the race has no limit."""
     if race.limit is None:
         raise BadInput(
             "the race has no limit; this strategy needs to know the most examples"

@@ -1,41 +1,45 @@
 """A race by measured seconds: the best expected gain per second trains next.
 
-A learner with score s after n of N examples has the log error e = log(1 - s), if 1 is
-the best possible score. Its own earlier errors hardly help to predict its error at N.
-The falls of other learners' log errors between n and N do.
+A learner with score s after a training on n of N examples has the error 1 - s, if 1 is
+the best possible score, and the log error e = log(1 - s). The learner's own earlier
+errors hardly help to predict its error at N. It is predicted from the falls of other
+learners' log errors between n and N.
 
-*Fall.* The expected fall is the mean fall of the k learners that were trained on N. Its
-variance includes `FEW` imaginary learners. The error of an imaginary learner is a power
-of n; the exponents have the standard deviation `spread`::
+*Fall.* fall_j is the log error of learner j at n minus its log error at N. The expected
+fall is the mean over the k learners that were trained on N. Its variance also counts
+`FEW` imaginary learners. The error of an imaginary learner is a power of n, and the
+exponents have the standard deviation `spread`::
 
     variance = (sum of (fall_j - mean)^2 + FEW (spread log(N / n))^2) / (k + FEW - 1)
 
-*Gain.* Assume a logistic distribution of the log error at N (some learners fall much
-more than most), with mean m and scale d. Let B be the least error of any learner. Then
-the error is expected to fall below B by::
+*Gain.* The log error at N is assumed to have a logistic distribution, as some learners
+fall much more than most. Its mean m is e minus the expected fall, and its scale d
+follows from the variance. Let B be the smallest error of any learner. Then the expected
+amount by which the learner's error at N is below B is::
 
     G = B (1 - exp(-d log(1 + exp z))),    z = (log B - m) / d
 
 *Next.* A learner may train if G > worth T / S. T is the time of its training on all N
-(`cost_at`), and S is the time of the first trainings. Of these learners, the one with
-the largest G per second of its next training is trained. Until `FEW` learners were
-trained on N, the learner with the cheapest next training is trained. If scores are
-unbounded, errors are measured in units of the median loss at the start.
+(`cost_at`), and S is the total time of the first trainings. Of these learners, the one
+with the largest G per second of its next training is trained. Until `FEW` learners (or
+half of all, if fewer) were trained on N, G is unknown, and the learner with the
+cheapest next training is trained. If scores are unbounded, errors are measured in units
+of the median loss at the start.
 
-*Step.* A learner's next training takes at most `GROWTH` times as long as its last. The
-number of examples grows at most by the factor `FAR`, until three trainings show how the
-cost grows.
+*Step.* A learner's next training takes at most `GROWTH` times the seconds of its last.
+The number of examples grows at most by the factor `FAR`, until three trainings show how
+the cost grows.
 
-*End.* The whole race, with the leader's training on N, takes at most the share `SAFE`
-of the time that halving by 3 would take at the costs seen so far. In halving by 3, all
-learners train on N / 3^r examples, then the one third with the least expected errors
-at N trains on three times as many, and so on. A race may always take `SHORT_S` seconds,
-and `STAY` times as long as the first trainings. At the end the leader trains on N. If
-it still leads, the race returns it.
+*End.* The whole race, including the leader's training on N, takes at most the share
+`SAFE` of the time that halving by 3 would take at the costs seen so far. In halving by
+3, all learners train on N / 3^r examples, then the third of them with the smallest
+expected errors at N trains on three times as many, and so on. A race may always take
+`SHORT_S` seconds, or `STAY` times the seconds of the first trainings. At the end the
+leader trains on N. If it still leads, the race returns it.
 
 *Variants.* At the start only the first learner of each family is trained. The others
-wait until no other learner is worth a training. Until then, the results of the first
-learner are the estimates for the others.
+wait until no trained learner is worth another training. Until a learner is trained, the
+results of its family's first trained learner are its estimates.
 """
 
 import math
@@ -69,9 +73,10 @@ def gain_per_second(race: Race, *, worth: float = 0.00075, spread: float = 0.07)
     """Return the learner with the best score, trained on all N examples.
 
     The learner with the largest expected gain per second trains next, as described at
-    the top of this module. `worth` >= 0 is the gain in score that justifies as many
-    seconds as the first trainings took. `spread` > 0 is the deviation of the exponents
-    with which learners' errors fall. Raises BadInput if every learner fails.
+    the top of this module. `worth` >= 0 is the gain in score that is worth the total
+    seconds of the first trainings. `spread` > 0 is the standard deviation, between
+    learners, of the exponent with which the error falls as examples grow. Raises
+    BadInput if every learner fails.
     """
     limit = need_limit(race)
     if not (worth >= 0 and 0 < spread < math.inf):  # refuses NaN, too
@@ -107,14 +112,14 @@ class _Step:
 
     @property
     def rate(self) -> tuple[float, float]:
-        """Key to sort steps: gain per second first, then low cost."""
+        """Sort key of steps: the gain per second, then the cheaper step."""
         rate = self.gain / self.seconds if self.seconds > 0 else math.inf
         return rate, -self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """The rule applied to one race: which learners may train next, and at what cost."""
+    """The module's rules for one race: which learners may train, and at what cost."""
 
     race: Race
     limit: int
@@ -124,9 +129,10 @@ class _Rule:
     unit: float
 
     def steps(self, *, begun: bool) -> list[_Step]:
-        """Return the next trainings that are worth their seconds.
+        """Return the possible next trainings whose gain is worth their seconds.
 
-        They are those of trained learners if `begun`, else those of untrained learners.
+        If `begun`, these are trainings of learners that have been trained before, else
+        first trainings.
         """
         unspent_s, least, falls = self.unspent_s(), self._least_error(), self._falls()
         steps = []
@@ -141,7 +147,7 @@ class _Rule:
         return steps
 
     def unspent_s(self) -> float:
-        """Return the seconds left for trainings of learners other than the leader."""
+        """Return the seconds left after those that the leader needs to train on N."""
         leader = self.race.leader()
         own_s = 0.0 if self.race.had(leader) == self.limit else self._full_s(leader)
         least_s = max(STAY * self.begin_s + own_s, SHORT_S)
@@ -149,11 +155,7 @@ class _Rule:
         return allowed_s - self.race.seconds - own_s
 
     def _halving_s(self) -> float:
-        """Estimate how long halving by 3 would take, at the costs seen so far.
-
-        In each round, one third of the learners goes on: those with the least expected
-        errors.
-        """
+        """Estimate the seconds of halving by 3, at the costs seen so far."""
         falls = self._falls()
         arms = sorted(self.race.active, key=lambda name: self._expected(name, falls))
         rounds = 1 + math.floor(math.log(len(arms), THIRD) + 1e-9)
@@ -165,7 +167,7 @@ class _Rule:
         return total_s
 
     def _expected(self, name: str, falls: Falls) -> float:
-        """Return a learner's expected log error at N: the latest less the mean fall."""
+        """Return a learner's expected log error at N: the latest minus the fall."""
         line = self.race.curves[self.race.like(name)][-1]
         if line.amount == self.limit:
             return self._log_error(line)
@@ -173,7 +175,7 @@ class _Rule:
         return self._log_error(line) - (fall[0] if fall else 0.0)
 
     def left_s(self, steps: Sequence[_Step]) -> float:
-        """Estimate the seconds left if all learners of `steps` train on all N."""
+        """Estimate the remaining seconds if all learners of `steps` train on all N."""
         full_s = {step.name: self._full_s(step.name) for step in steps}
         leader = self.race.leader()
         own_s = 0.0 if self.race.had(leader) == self.limit else self._full_s(leader)
@@ -181,9 +183,9 @@ class _Rule:
         return own_s + min(others_s, max(self.unspent_s(), 0.0))
 
     def points(self, name: str) -> Points:
-        """Return pairs (examples, CPU seconds) of the trainings of a learner.
+        """Return (examples, CPU seconds) of each training of a learner.
 
-        An untrained learner gets those of a trained learner of its family.
+        For an untrained learner, these are the trainings of a learner of its family.
         """
         return measured(self.race, self.race.like(name))
 
@@ -195,7 +197,7 @@ class _Rule:
         return cost_at(self.points(name), self.limit)
 
     def _step(self, name: str, least: float, falls: Falls) -> tuple[_Step, float]:
-        """Return a learner's next training, and the seconds of a training on all N."""
+        """Return a learner's next training, and the seconds to train it on all N."""
         points = self.points(name)
         curve = self.race.curves[self.race.like(name)]
         before = [line for line in curve if line.amount < self.limit][-1]
@@ -220,7 +222,7 @@ class _Rule:
         return {n: self._fall(n) for n in amounts if n < self.limit}
 
     def _fall(self, amount: int) -> Fall | None:
-        """Return (mean, deviation) of the falls of log errors from `amount` to N.
+        """Return the fall of log errors from `amount` examples to N: (mean, deviation).
 
         Returns None if too few learners have been trained on N.
         """
@@ -247,7 +249,10 @@ class _Rule:
         return math.log(max(self.race.best - line.score, LEAST_ERROR * self.unit))
 
     def _log_error_at(self, curve: Curve, amount: int) -> float:
-        """Return the log error at `amount`, interpolated linearly on log-log axes."""
+        """Return the log error of a curve at `amount` examples.
+
+        Between two trainings, it is interpolated linearly on log-log axes.
+        """
         right = next(k for k, line in enumerate(curve) if line.amount >= amount)
         if curve[right].amount == amount:
             return self._log_error(curve[right])
@@ -259,15 +264,16 @@ class _Rule:
 
 
 def _unit(race: Race) -> float:
-    """Return the unit of errors: 1 if scores are at most 1, else the median loss."""
+    """Return the unit of errors: 1 if scores are bounded, else the median loss."""
     losses = [race.loss(name) for name in race.active if race.curves[name]]
     return 1.0 if race.best > 0 or not losses else median(losses) or 1.0
 
 
 def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
-    """Return by how much the error at N is expected to fall below `least`.
+    """Return the expected amount by which the error at N is below `least`.
 
-    This is G of the module's formula. It is infinite if `fall` is None (unknown).
+    This is G in the module docstring, with `least` = B. It is infinite if `fall` is
+    None.
     """
     if fall is None:
         return math.inf
@@ -278,7 +284,7 @@ def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
 
 
 def measured(race: Race, name: str) -> Points:
-    """Return a learner's trainings as pairs (amount, CPU seconds from the start)."""
+    """Return each training of a learner as (amount, CPU seconds from scratch)."""
     points, total_s = [], 0.0
     for line in race.curves[name]:
         total_s = total_s + line.seconds if race.carries_on else line.seconds
@@ -287,7 +293,10 @@ def measured(race: Race, name: str) -> Points:
 
 
 def next_amount(points: Points, limit: int) -> int:
-    """Return the next number of examples: at least twice the last, at most N."""
+    """Return the number of examples of the next training: at least twice the last.
+
+    It is at most `limit`, that is N.
+    """
     n, seconds = points[-1]
     slope = _slope(points)
     payable = n + (GROWTH - 1) * seconds / slope if slope > 0 else math.inf
@@ -297,11 +306,11 @@ def next_amount(points: Points, limit: int) -> int:
 
 
 def cost_at(points: Points, amount: int) -> float:
-    """Estimate the CPU seconds of a learner from the start to `amount` examples.
+    """Estimate the CPU seconds to train a learner from scratch on `amount` examples.
 
-    The estimate is linear between two trainings, and beyond the last two. Beyond a
-    single training, it grows with the square root of the examples; below the first
-    training it is constant.
+    The estimate is linear between two trainings, and beyond the last along the line
+    through the last two. Beyond a single training, it grows with the square root of the
+    number of examples; below the first training it is constant.
     """
     n, seconds = points[-1]
     if amount <= n:

@@ -1,8 +1,8 @@
 """Train in separate processes, so that a crash or an overrun costs only one training.
 
 A worker process has copies of all arms, and trains one at a time. A training that takes
-too long is killed together with the processes that it started. If the race itself is
-killed, all its processes end. No library's pool of processes does this.
+too long is killed together with the processes that it started. If the process of the
+race is killed, all its workers end. No library's process pool does all this.
 """
 
 import io
@@ -38,7 +38,7 @@ GUARD = 'a script must call this from under `if __name__ == "__main__":`'
 
 
 class TrainingDied(Exception):
-    """Raised if the process of a training ended or was killed before it answered."""
+    """Raised if the process of a training ended, or was killed, before its result."""
 
 
 class CannotBeSent(Exception):
@@ -49,8 +49,8 @@ class CannotBeSent(Exception):
 class Worker:
     """A process that has copies of all arms and trains one at a time.
 
-    `rows` are the splits that the pickled arms share. `limit_s` is the largest time of
-    one training in wall seconds.
+    `arms` are pickled. `rows` are the splits that they refer to, sent once for all
+    arms. `limit_s` is the maximum number of wall seconds of one training.
     """
 
     arms: Mapping[str, bytes]
@@ -63,9 +63,10 @@ class Worker:
     def ask(self, name: str, amount: int, method: str) -> Any:
         """Call a method of arm `name` with `amount` in the process; return its result.
 
-        Errors of the method are raised here. If the process died before the call, a new
-        process takes over, once. Raises TrainingDied if the training takes too long or
-        its process dies, and CannotBeSent if the arm or the result cannot be sent.
+        An error that the method raises is raised here. If the process was dead before
+        the call, a new process is tried, once. Raises TrainingDied if the training
+        takes too long or its process dies, and CannotBeSent if the arm or the result
+        cannot be sent.
         """
         request = name, amount, method
         if not self._begin(request) and not self._begin(request):
@@ -84,15 +85,15 @@ class Worker:
             self._connection.close()
 
     def close(self) -> None:
-        """Kill the process, and start no new one.
+        """Kill the process for good: no new process takes over.
 
-        A thread that waits for an answer gets the error `TrainingDied`.
+        A thread that is waiting for a result gets the error `TrainingDied`.
         """
         self._closed = True
         self.stop()
 
     def _begin(self, request: tuple[str, int, str]) -> bool:
-        """Send a request to the process. Return False if the process was dead."""
+        """Send a request to the process; return False if the process is dead."""
         if self._process is None:
             self._start()
         with suppress(OSError, TrainingDied):
@@ -102,7 +103,7 @@ class Worker:
         return False
 
     def _receive(self, limit_s: float | None) -> Any:
-        """Return the next message; TrainingDied if the process ends or is too slow."""
+        """Return the next message; raise TrainingDied on the process's end or delay."""
         process, connection = self._process, self._connection
         if process is None:
             raise TrainingDied("the race has ended")
@@ -164,8 +165,8 @@ def isolated(
 ) -> Iterator[dict[str, "IsolatedArm"]]:
     """Yield arms that train in `jobs` worker processes instead of this process.
 
-    The processes end with the block. A training longer than `limit_s` wall seconds
-    is killed.
+    The workers end with the `with` block. A training that takes more than `limit_s`
+    wall seconds is killed.
     """
     packer = _Packer()
     packed: dict[str, bytes] = {}
@@ -200,7 +201,7 @@ class WorkerPool:
     def worker(self, preferred: Worker | None) -> Iterator[Worker]:
         """Wait for an idle worker, and lend it to this thread until the block ends.
 
-        If `preferred` is idle, it is lent.
+        If `preferred` is among the idle workers, it is chosen.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._idle)
@@ -217,10 +218,10 @@ class WorkerPool:
 
 @dataclass(slots=True, eq=False)
 class IsolatedArm:
-    """An arm that trains in a worker process, if possible always in the same process.
+    """An arm that trains in a worker process, preferably the same one each time.
 
-    If the arm cannot be sent to a process, `arm` trains in this process; if `arm` is
-    None, the training fails.
+    If it cannot be sent to a worker, the local `arm` trains in this process; if `arm`
+    is None, the training fails.
     """
 
     name: str
@@ -231,12 +232,12 @@ class IsolatedArm:
     last: Worker | None = None
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Train to `amount` in a worker process, and return the outcome."""
+        """Train on `amount` examples or iterations in a worker; return the outcome."""
         outcome: TrainingOutcome = self._ask(amount, "__call__")
         return outcome
 
     def model(self, amount: int) -> Any:
-        """Return the fitted estimator. It is trained again if its worker has ended."""
+        """Return the fitted estimator; train it again if its worker has ended."""
         return self._ask(amount, "model")
 
     def _ask(self, amount: int, method: str) -> Any:
@@ -255,7 +256,7 @@ class IsolatedArm:
 
 
 class _Packer:
-    """Pickles arms without their rows, and collects the rows in `rows`, each once."""
+    """Pickles arms without their splits, which it collects in `rows`, each once."""
 
     def __init__(self) -> None:
         self.rows: list[Split] = []
@@ -282,7 +283,10 @@ def _received(place: int) -> Split:
 
 
 def _context() -> Any:
-    """Return a multiprocessing context without forks, as OpenMP may be in use here."""
+    """Return a multiprocessing context that never forks this process.
+
+    OpenMP may be in use in this process, and does not survive a fork.
+    """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

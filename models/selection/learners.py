@@ -1,4 +1,4 @@
-"""Make unfitted classifiers and regressors, which polydom can compile, by name."""
+"""Make unfitted classifiers and regressors by name; polydom can compile them all."""
 
 import inspect
 import re
@@ -94,11 +94,12 @@ def make_learner(
     ----------
     spec
         A name, or a mapping with `name` and parameters of the estimator. The name is
-        one of `LEARNERS[task]`, which scale and fill their inputs as needed, or
-        "module:Class" of scikit-learn, LightGBM or XGBoost. Such a class gets its
-        inputs unchanged, except that missing values are filled if it refuses them.
+        one of `LEARNERS[task]`, or "module:Class" of scikit-learn, LightGBM or XGBoost.
+        The former come with the steps that fill or scale their inputs, where needed.
+        The latter get their inputs unchanged, except that missing values are filled if
+        the class refuses them.
     seed
-        Value of a `random_state` parameter that the spec does not give.
+        `random_state` of the estimator, unless `spec` gives one.
     task
         "classes" for a classifier, "regression" for a regressor.
 
@@ -106,9 +107,11 @@ def make_learner(
     ------
     BadProject
         If the name or a parameter is unknown (the message names the nearest known one),
-        the learner is for the other task, or the estimator refuses a parameter's value.
+        the learner is for the other task, or the estimator refuses the value of a
+        parameter.
     BadModel
-        If the estimator has no compiled form; the message lists the classes that have.
+        If the estimator has no compiled form; the message lists the classes that have
+        one.
     """
     parameters: dict[str, Any] = {"name": spec} if isinstance(spec, str) else dict(spec)
     name = parameters.pop("name", None)
@@ -159,7 +162,7 @@ def _of_the_other(name: str, task: Task) -> BadProject:
 
 
 def _names(known: Mapping[str, Recipe]) -> dict[str, str]:
-    """Map all texts that name a learner, such as its class, to its own name."""
+    """Map each text that may name a learner, such as its class, to its own name."""
     names = {name: name for name in known}
     for name, (path, _, _) in known.items():
         own = path.partition(":")[2]
@@ -169,12 +172,12 @@ def _names(known: Mapping[str, Recipe]) -> dict[str, str]:
 
 
 def describe_learner(estimator: Any) -> dict[str, Any]:
-    """Return the `[learner]` table of a project that describes an unfitted estimator.
+    """Return the project's `[learner]` table for an unfitted estimator.
 
-    The table has "module:Class" as `name`, and all parameters that differ from
-    their defaults. Raises BadModel if the estimator is a Pipeline or has no
-    compiled form, and BadProject if a parameter is not a number, a text or a list
-    of numbers and texts.
+    The table has "module:Class" as `name`, and all parameters that differ from their
+    defaults. Raises BadModel if the estimator is a Pipeline or has no compiled form,
+    and BadProject if a parameter is not a number, a text or a list of numbers and
+    texts.
     """
     path = compilable(estimator)
     if path is None:
@@ -244,7 +247,7 @@ def _more_names(made: Any) -> set[str]:
 
 
 def _unused(made: Any, parameters: Mapping[str, Any], names: set[str]) -> list[str]:
-    """Fit XGBoost to two rows; return the names of parameters that XGBoost ignores."""
+    """Return the names of the parameters that XGBoost ignores, by fitting two rows."""
     more = {key: one for key, one in parameters.items() if key not in names}
     # Parameters are tried together with the ones that decide about their use.
     more |= {key: parameters[key] for key in DECISIVE if key in parameters}

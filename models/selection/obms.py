@@ -1,10 +1,11 @@
 """OBMS: choose a model class under a budget of computation.
 
-A class is a family of models, such as trees up to a depth. One quantum of computation
-trains class i on n_i more examples. The best class is the one with the least training
-loss plus penalty if the whole budget of T quanta were spent on that class. A penalty
-bounds the distance between empirical and true risk. The penalties here are for losses
-in [0, 1], and are known up to the constant `scale` (OBMS, section 2.1).
+A model class is a family of models, such as trees up to a depth. One quantum of
+computation trains class i on n_i more examples. The best class is the one that would
+have the smallest training loss plus penalty if the whole budget of T quanta were spent
+on it. A penalty bounds the difference between empirical and true risk. The penalties
+here are for losses in [0, 1], and are known up to the constant `scale` (OBMS, section
+2.1).
 
 `choose_class` (Algorithm 1) is for unrelated classes, `choose_nested` (the coarse grid)
 for nested ones. Both are strategies of `select`:
@@ -41,7 +42,7 @@ Penalty = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelClass:
-    """A class of models: the properties that OBMS needs before the first training."""
+    """What OBMS needs to know about a model class before its first training."""
 
     rows: int  # Examples that one quantum trains the class on: the paper's n_i
     penalty: Penalty  # Penalty as a function of the examples seen: the paper's gamma_i
@@ -54,15 +55,15 @@ def choose_class(
     quanta: int,
     deviation: float = 1.0,
 ) -> str:
-    """Return the best of unrelated classes by confidence bounds (OBMS, Algorithm 1).
+    """Return the best of unrelated model classes, by bounds (OBMS, Algorithm 1).
 
     The budget is `quanta` quanta of computation, the paper's T. Every class gets one
-    quantum; each further quantum goes to the class with the best bound. The result is
-    the class that got the most quanta. `deviation` is the range of the losses: the
-    paper's kappa_2.
+    quantum; each further quantum goes to the class with the smallest optimistic bound
+    on its penalised loss. The result is the class that got the most quanta. `deviation`
+    is the range of the losses: the paper's kappa_2.
 
-    Raises BadInput if the budget is below one quantum per class, the race and the
-    classes differ, or the arms report no training scores.
+    Raises BadInput if the budget is below one quantum per class, the names of `classes`
+    and of the race's learners differ, or the arms report no training scores.
     """
     _need_same(race, classes)
     if quanta < len(classes):
@@ -92,11 +93,12 @@ def choose_class(
 def coarse_grid(
     classes: Mapping[str, ModelClass], *, quanta: float, slack: float = 0.5
 ) -> tuple[str, ...]:
-    """Return a few nested classes that represent all of them (OBMS, Definition 1).
+    """Return the fewest nested model classes that represent all (OBMS, Definition 1).
 
-    The grid is a smallest set S such that every class i has a class j in S with g_i <=
-    g_j <= (1 + slack) g_i, where g_i is class i's penalty at T n_i / |S| examples, T =
-    `quanta`. BadInput if slack or quanta are not above 0, or there are no classes.
+    The result S is a smallest set such that every class i has a class j in S with g_i
+    <= g_j <= (1 + slack) g_i. Here g_i is the penalty of class i after T n_i / |S|
+    examples, and T is `quanta`. Raises BadInput if `slack` or `quanta` is not above 0,
+    or there are no classes.
     """
     if not (slack > 0 and quanta > 0 and classes):
         raise BadInput(
@@ -115,9 +117,9 @@ def coarse_grid(
 
 
 def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
-    """Return the positions of the fewest values that cover all values.
+    """Return the positions of a smallest set of `values` that covers all values.
 
-    A value v is covered by a chosen value in [v, (1 + slack) v].
+    A value v is covered if the set has a value in [v, (1 + slack) v].
     """
     order = sorted(range(len(values)), key=values.__getitem__)
     picked: list[int] = []
@@ -132,12 +134,12 @@ def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
 def choose_nested(
     race: Race, classes: Mapping[str, ModelClass], *, quanta: int, slack: float = 0.5
 ) -> str:
-    """Return the best of some nested classes, by a coarse grid (OBMS, equation 12).
+    """Return the best of nested model classes, by a coarse grid (OBMS, equation 12).
 
-    `classes` ascend: each contains the class before. `coarse_grid` chooses a few of
-    them, and these share the budget of `quanta` quanta, the paper's T, equally.
-    `slack` > 0 is the width of the grid: the paper's lambda. Raises BadInput as
-    `choose_class` and `coarse_grid` do.
+    Each class in `classes` contains the class before it. `coarse_grid` chooses a few of
+    them. These share the budget of `quanta` quanta, the paper's T, equally. `slack` > 0
+    is the width of the grid: the paper's lambda. Raises BadInput as `choose_class` and
+    `coarse_grid` do.
     """
     _need_same(race, classes)
     grid = coarse_grid(classes, quanta=quanta, slack=slack)
@@ -156,7 +158,7 @@ def choose_nested(
 
 
 def risk(race: Race, name: str) -> float:
-    """Return the training loss after the latest training of a class."""
+    """Return the training loss of model class `name` after its latest training."""
     score = race.curves[name][-1].train_score if race.curves[name] else None
     if score is None:
         raise BadInput(f"class {name!r} has no training score; budgets go by them")
@@ -191,8 +193,8 @@ def boosting_penalty(
 ) -> Penalty:
     """Return the penalty for weighted votes of `rounds` trees with `leaves` leaves.
 
-    The VC dimension of the votes of T trees of dimension d is at most 2 (d + 1)(T + 1)
-    log2(e (T + 1)) (Freund and Schapire, 1997, theorem 8).
+    The VC dimension of the weighted votes of T trees, each of VC dimension d, is at
+    most 2 (d + 1)(T + 1) log2(e (T + 1)) (Freund and Schapire, 1997, theorem 8).
     """
     dimension = tree_dimension(leaves, features)
     votes = 2 * (dimension + 1) * (rounds + 1) * math.log2(math.e * (rounds + 1))

@@ -1,4 +1,4 @@
-"""Settings of the learners that `learner = "auto"` chooses from."""
+"""The settings of learners that `learner = "auto"` chooses from."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -133,9 +133,9 @@ def installed(task: Task = "classes") -> dict[str, Setting]:
 def make_portfolio(
     settings: Mapping[str, Setting], seed: int, task: Task = "classes"
 ) -> dict[str, Any]:
-    """Return an unfitted learner for each setting, by name.
+    """Return an unfitted learner for each setting, by the setting's name.
 
-    Raises BadInput with the name of the setting if a setting is wrong.
+    Raises BadInput, with the name of the setting, if a setting is invalid.
     """
     if not settings:
         raise BadInput("a portfolio holds no settings; at least 1 is needed")

@@ -1,9 +1,10 @@
 """A race between learners, and the log of all trainings.
 
-An *arm* is a function that trains a learner to an amount (examples, or iterations in
-total) and returns its score. A *strategy* is a function that asks a `Race` to train
-arms to amounts, until it can name a winner. A strategy depends only on the results. So
-an interrupted race can continue from its stored log without repeating a training.
+An *arm* is a function that trains a learner and returns its score. Its argument, the
+*amount*, is a number of examples or a total number of iterations. A *strategy* is a
+function that asks a `Race` for trainings until it can name a winner. A strategy depends
+only on the results. So an interrupted race can continue from its stored log without
+repeating a training.
 """
 
 import math
@@ -33,16 +34,12 @@ class Arm(Protocol):
     """A function that trains one learner of a race on more and more examples."""
 
     def __call__(self, amount: int, /) -> TrainingOutcome:
-        """Train the learner to `amount` examples or iterations in total.
-
-        Returns the scores on validation rows and training rows, and the
-        seconds.
-        """
+        """Train on `amount` examples, or for `amount` iterations in total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """One line of the log of a race: a learner, its amount, the cost and the result."""
+    """One line of the log of a race: a training of a learner, its cost and result."""
 
     learner: str
     amount: int  # Examples of this training, or total iterations after it
@@ -67,7 +64,7 @@ class Allocation:
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> "Allocation":
-        """Make a line from a result of `to_dict`; BadInput for any other dict."""
+        """Make a line from a result of `to_dict`; raise BadInput for any other dict."""
         try:
             return cls(**{**line, "warnings": tuple(line["warnings"])})
         except (KeyError, TypeError) as error:
@@ -80,16 +77,31 @@ Bound = Callable[[Curve], float]
 
 @dataclass(eq=False)
 class Race:
-    """Trains learners to the amounts that a strategy asks for, and logs the results.
+    """Trains learners as a strategy asks, and logs the results.
 
-    Amounts are numbers of examples or iterations, clipped to [`least`, `limit`]. If
-    `carries_on`, an arm continues from its last amount and is charged the difference
-    (iterations); otherwise each training starts from the beginning (examples). The loss
-    of a learner is `best`, the score of a perfect learner, minus its score. Of equal
-    learners the first wins. `families` maps learners to families; the results of a
-    trained learner are estimates for untrained ones of its family. `past` is the log of
-    an interrupted race of the same learners, data and seed. `progress` is called after
-    each training. At most `jobs` trainings run at the same time.
+    Of equal learners, the first wins.
+
+    Attributes
+    ----------
+    arms
+        Function that trains each learner, by the learner's name.
+    limit, least
+        Largest and smallest amount (number of examples or iterations) of a training.
+        Other amounts are clipped.
+    carries_on
+        True if an arm continues from its last amount (iterations), and is charged only
+        the difference. False if each training starts anew (examples).
+    best
+        Score of a perfect learner. A learner's loss is this number minus its score.
+    families
+        Family of each learner, by name. The results of a trained learner are estimates
+        for untrained learners of its family.
+    past
+        Log of an interrupted race of the same learners, data and seed.
+    progress
+        Function called after each training.
+    jobs
+        Largest number of trainings that run at the same time.
     """
 
     arms: Mapping[str, Arm]
@@ -127,7 +139,7 @@ class Race:
 
     @property
     def active(self) -> list[str]:
-        """Learners without a failed training; BadInput if every learner has failed."""
+        """Learners without a failed training; raises BadInput if there are none."""
         active = [name for name in self.arms if name not in self.failed]
         if not active:
             first = next(iter(self.failed.values()))
@@ -137,10 +149,11 @@ class Race:
         return active
 
     def train(self, name: str, amount: int, bound: Bound | None = None) -> Allocation:
-        """Train a learner to an amount, and return the line of the log.
+        """Train a learner on an amount, and return the training's line of the log.
 
-        If the learner was trained to this amount before, the old line is returned.
-        `bound` is a function that computes the line's bound from the learning curve.
+        If the learner was trained on this amount before, the old line is returned.
+        `bound` is a function that computes an upper bound on the final score from the
+        learning curve; the line stores it.
         """
         return self.train_all([(name, amount)], bound)[0]
 
@@ -185,7 +198,7 @@ class Race:
         return self.best - score
 
     def leader(self, names: Iterable[str] | None = None) -> str:
-        """Return the learner with the least loss: of `names`, or of all if None."""
+        """Return the learner with the smallest loss, of `names` or, if None, of all."""
         active = self.active
         among = active if names is None else [n for n in names if n in active]
         return min(among or active, key=self.loss)
@@ -202,8 +215,8 @@ class Race:
     def like(self, name: str) -> str:
         """Return a learner whose results can estimate those of `name`.
 
-        This is `name` itself if it was trained or if no learner of its family was
-        trained; else the family's first trained learner.
+        This is `name` itself if it was trained, or if no learner of its family was;
+        otherwise it is the family's first trained learner.
         """
         alike = [
             other
@@ -213,7 +226,7 @@ class Race:
         return name if self.curves[name] or not alike else alike[0]
 
     def had(self, name: str) -> int:
-        """Return the amount of a learner's latest training; 0 if there is none."""
+        """Return the examples or iterations of a learner's last training; 0 if none."""
         return self.curves[name][-1].amount if self.curves[name] else 0
 
     def _family(self, name: str) -> str:
@@ -228,7 +241,7 @@ class Race:
         return max(amount, self.had(name)) if self.carries_on else amount
 
     def _try(self, name: str, amount: int) -> Allocation:
-        """Train a learner; return the line for the log, a failure as its `error`."""
+        """Train a learner, and return a line for the log, even for a failure."""
         spent = amount - self.had(name) if self.carries_on else amount
         start = time.perf_counter()
         try:
@@ -257,7 +270,10 @@ class Race:
         train: Callable[[str, int], Allocation],
         bound: Bound | None,
     ) -> Allocation:
-        """Add a line to the log and return it: from the past log, or newly trained."""
+        """Return the line of a training; add it to the log if it is not there yet.
+
+        A new line comes from the past log or, if that does not have it, from `train`.
+        """
         done = self.failed.get(name) or self._done.get((name, amount))
         if done is not None:
             return done

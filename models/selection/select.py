@@ -32,26 +32,28 @@ class Selection:
     name
         Chosen learner.
     model
-        Fitted estimator of the chosen learner: on the training rows of the split, or
-        on all rows after k folds. None if `refit` is false or the fit failed (see
-        `error`).
+        Fitted estimator of the chosen learner. It was fitted on the training rows of
+        the split or, if `validation` is a number of folds, on all rows. None if `refit`
+        is False or the fit failed (see `error`).
     score
         Latest validation score of the chosen learner; larger is better.
     amount
-        Examples, or iterations, of the chosen learner's last training.
+        Number of examples, or of iterations, of the chosen learner's last training.
     log
-        All allocations in order; `[line.to_dict() for line in log]` is plain data.
+        All trainings in order. `[line.to_dict() for line in log]` can be written as
+        JSON.
     curves
-        Allocations of each learner that has not failed: its learning curve and bounds.
+        Trainings of each learner that has not failed: its learning curve, with bounds.
     failed
         Reason of each failure, by learner.
     seconds
         CPU seconds of the race.
     full_s
-        CPU seconds of training every learner once on everything: measured for
-        learners that the race trained on everything, extrapolated for the others.
+        CPU seconds that it takes to train every learner once on all examples, or for
+        all iterations. Measured for the learners that the race trained so, extrapolated
+        for the others.
     error
-        Reason why `model` is missing after a failed training; else empty.
+        Reason why fitting `model` failed; else empty.
     """
 
     name: str
@@ -66,10 +68,10 @@ class Selection:
     error: str = ""
 
 
-def usual_budget(race: Race) -> int:
+def halving_budget(race: Race) -> int:
     """Return N ceil(log2 n) for n learners and N examples or iterations.
 
-    With this budget of Successive Halving, the last learners are trained on all N.
+    With this budget, Successive Halving trains the last remaining learners on all N.
     """
     arms = len(race.active)
     return max(need_limit(race), arms) * halvings(arms)
@@ -79,9 +81,9 @@ STRATEGIES: Mapping[str, Strategy] = {
     "gain-per-second": gain_per_second,
     "daub": daub,
     "all": train_all,
-    "uniform": lambda race: uniform(race, budget=usual_budget(race)),
-    "halving": lambda race: successive_halving(race, budget=usual_budget(race)),
-    "doubling": lambda race: doubling(race, budget=usual_budget(race)),
+    "uniform": lambda race: uniform(race, budget=halving_budget(race)),
+    "halving": lambda race: successive_halving(race, budget=halving_budget(race)),
+    "doubling": lambda race: doubling(race, budget=halving_budget(race)),
 }
 FROM_ONE = ("doubling",)  # strategies that begin with one pull, for iterations only
 MANY = 10  # with this many classes, only the first learner of each class begins
@@ -89,28 +91,29 @@ MANY = 10  # with this many classes, only the first learner of each class begins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Settings of how a race runs; only `limit_s` can change its result.
+    """How to run a race: processes, log and time limit.
 
-    Raises BadInput if `jobs` or `limit_s` is not above 0.
+    Only `limit_s` can change the result of a race. Raises BadInput if `jobs` or
+    `limit_s` is not above 0.
 
     Attributes
     ----------
     log
-        Log of an interrupted selection with the same arguments, as plain data. Its
-        trainings are not repeated.
+        Log of an interrupted selection with the same arguments, as dicts
+        (`Allocation.to_dict`). Its trainings are not repeated.
     progress
-        Function called with the race after every allocation: `race.log[-1]` is the
-        newest line, `race.left_s` an estimate of the seconds to go. An exception that
+        Function called with the race after each training: `race.log[-1]` is the newest
+        line, and `race.left_s` an estimate of the remaining seconds. An exception that
         the function raises ends the race.
     jobs
-        Worker processes. With more than 1, trainings that a strategy asks for together
-        run in parallel. With 1 and no `limit_s`, all trainings run in this process.
-        Without `limit_s`, a learner that cannot be pickled trains in this process, too.
+        Number of worker processes. With more than 1, trainings that a strategy requests
+        together run in parallel. With 1 and no `limit_s`, all trainings run in this
+        process. Without `limit_s`, a learner that cannot be pickled also trains in this
+        process.
     limit_s
-        Wall seconds of one training, after which it is stopped and its learner is out
-        of the race. Trainings then run in processes of their own, and a learner that
-        cannot be pickled is out. If the last training of the winner overruns, the
-        result has no model.
+        Maximum wall seconds of one training. A training that takes longer is killed,
+        and its learner is out of the race, as is a learner that cannot be pickled. If
+        the final fit of the winner takes longer, the result has no model.
     """
 
     log: Iterable[Mapping[str, Any]] = ()
@@ -148,24 +151,25 @@ def select(
     Parameters
     ----------
     learners
-        Unfitted scikit-learn estimators by name; of equal learners the first wins. If
-        there are ten classes of estimators or more, the race begins with the first of
-        each class; the others are trained only if that promises a gain.
+        Unfitted scikit-learn estimators by name; of equal learners, the first wins. If
+        they belong to ten or more Python classes, the race begins with the first
+        learner of each class. The others are trained only if that promises a gain.
     X, y
         (N, D) rows and (N,) targets.
     strategy
-        Function that allocates examples: a name in `STRATEGIES`, or any function of a
-        race, such as a strategy with other parameters (`partial(daub, ratio=2.0)`).
+        Rule that decides which learner is trained next, and on how many examples: a
+        name in `STRATEGIES`, or any function of a race, such as a strategy with other
+        parameters (`partial(daub, ratio=2.0)`).
     measure
         Name in `validation_scores.SCORES`, or a `Score`. Targets are numbers for "r2"
-        (1 - squared error / squared error of the mean, not below 0), "mae" (1 -
-        absolute error / absolute error of the median, not below 0) and
-        "squared_error", and classes for all other names.
+        (1 - squared error / squared error of the mean, at least 0), "mae" (1 - absolute
+        error / absolute error of the median, at least 0) and "squared_error". For all
+        other names, targets are classes.
     validation
         Share of the rows to hold out, number of folds, or validation rows (X, y).
     scored
-        Number of training rows for the training score, which DAUB's published bound
-        uses: None for all rows, 0 for no training score.
+        Number of training rows on which the training score is computed: None for all
+        rows, 0 for no training score. DAUB's published bound uses training scores.
     least_valid
         A training on n examples is validated on the first max(least_valid, 4 n)
         validation rows, in random order; None for all rows. 2,000 makes the first
@@ -173,9 +177,9 @@ def select(
     refit
         True to return the winner's fitted estimator.
     seed
-        Seed of the division, the draws and the learners. With the same seed and
-        learners, strategies that count examples repeat themselves exactly;
-        `gain_per_second` does if the measured seconds are the same, as from a log.
+        Seed of the split, the order of rows and the learners. With the same seed and
+        learners, strategies that count examples give the same result each time.
+        `gain_per_second` does so if the measured seconds are the same, as from a log.
     running
         Processes, time limit and log of the race.
 
@@ -237,14 +241,17 @@ def select_by_iterations(
     Parameters
     ----------
     learners
-        Estimators with `partial_fit` (an iteration is one batch), or with `warm_start`
-        and `n_estimators` or `max_iter` (an iteration raises that parameter by one).
+        Unfitted estimators by name, with `partial_fit` (an iteration trains one batch),
+        or with `warm_start` and `n_estimators` or `max_iter` (an iteration raises that
+        parameter by one).
     iterations
         Largest number of iterations of a learner.
     batch
-        Rows per iteration of a learner with `partial_fit`; None for all rows.
-    X, y, strategy, measure, validation, scored, seed, running
-        As for `select`; without folds.
+        Number of rows per iteration of a learner with `partial_fit`; None for all rows.
+    X, y, strategy, measure, scored, seed, running
+        As for `select`.
+    validation
+        As for `select`, but not a number of folds.
 
     Raises
     ------
@@ -312,7 +319,7 @@ def _run(
 
 
 def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
-    """Map learners to their classes, as families.
+    """Map each learner to its family, that is its estimator's Python class.
 
     Returns an empty mapping if there are fewer than `MANY` classes.
     """
@@ -330,7 +337,7 @@ def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
 
 
 def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy:
-    """Return a strategy by its name; a function is returned unchanged.
+    """Return the strategy of a name; a function is returned unchanged.
 
     Raises BadInput if the name is unknown, or if the strategy only works with
     iterations and `iterations` is False.

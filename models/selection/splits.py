@@ -1,7 +1,8 @@
 """Split rows into training rows and validation rows.
 
 Training on n examples uses the first n training rows, so every learner sees the same
-rows. The first n rows contain each class in its proportion, to within one row.
+rows. Among the first n rows, each class has the same share as among all training rows,
+to within one row.
 """
 
 from dataclasses import dataclass
