@@ -149,7 +149,7 @@ class Unfinished(PolydomError):
 
 
 class LacksTimes(Unfinished):
-    """A build needs times that `polydom measure` must take on another machine."""
+    """A build needs times that `polydom measure` must measure on another machine."""
 
     code = "lacks_times"
 

@@ -35,11 +35,10 @@ def outliers_of(
 ) -> Flags:
     """Return a mask (M,): True for a time far above the usual time of its item.
 
-    `usual_s[i]` is the usual time of items as large as the item of time i, and
-    `items[i]` is the position of that item. `quantile` is the quantile that the cost
-    curve follows. If an item was timed at least `OFTEN` times, its usual time is at
-    least the median of its times. So an item that is slow in every measurement has no
-    outliers.
+    Time i was measured on the item `items[i]`; `usual_s[i]` is the usual time of items
+    of that size. `quantile` is the quantile that the cost curve follows. If an item was
+    timed at least `OFTEN` times, its usual time is at least the median of its times. So
+    an item that is slow in every measurement has no outliers.
     """
     if seconds.max() <= 0:
         return np.zeros(len(seconds), np.bool_)

@@ -134,7 +134,7 @@ def choose_degree(
 def minimise(
     sizes: Floats, seconds: Floats, scale: Floats, quantile: float, degree: int
 ) -> Floats:
-    """Return the coefficients c (T,) >= 0 with the least pinball loss, exactly.
+    """Return the coefficients c (T,) >= 0 that minimise the pinball loss exactly.
 
     For times y at sizes n, a quantile q and the terms phi_j of a polynomial, the loss
     is the sum over all times of::
@@ -188,13 +188,15 @@ def design_of(sizes: Floats, scale: Floats, degree: int) -> tuple[Floats, Floats
 
 
 def pinball_minimum(design: Any, times: Floats, quantile: float) -> Floats:
-    """Return the x (T,) >= 0 with the least pinball loss of `times - design @ x`.
+    """Return the x (T,) >= 0 with the smallest pinball loss of `times - design @ x`.
 
     `design` (M, T) may be sparse. The solver gets the dual linear program (Koenker and
-    Bassett, Regression Quantiles, 1978): one bounded variable for each time, and only T
-    constraints. The multipliers of the constraints are x::
+    Bassett, Regression Quantiles, 1978), in which q is the quantile::
 
         max u @ times    where    design.T @ u <= 0,    q - 1 <= u <= q
+
+    It has one bounded variable for each time, and only T constraints. The multipliers
+    of these constraints are x.
     """
     from scipy.optimize import linprog
 

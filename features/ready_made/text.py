@@ -127,7 +127,7 @@ def opening(text: str) -> Doubles:
 
 @feature(needs=[byte_counts])
 def text_length(byte_counts: NDArray[np.intp]) -> Doubles:
-    """Logarithms of the counts of characters and bytes; shares of 7 kinds of them."""
+    """Logarithms of the counts of characters and bytes; shares of 7 character kinds."""
     characters = byte_counts.sum() - byte_counts[0x80:0xC0].sum()
     shares = CLASSES @ byte_counts / max(characters, 1)
     return np.array([*np.log1p([characters, byte_counts.sum()]), *shares])
@@ -315,9 +315,10 @@ def mixed(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def in_buckets(hashes: NDArray[np.uint32], count: int) -> Doubles:
-    """Return the logarithms of counts of hashes in buckets, scaled to norm 1.
+    """Count hashes in `count` buckets; return the logarithms of the counts.
 
-    The high bits of a hash choose one of `count` buckets.
+    The high bits of a hash choose its bucket. If the norm of the logarithms is above 1,
+    they are scaled to norm 1.
     """
     shift = np.uint32(33 - count.bit_length())
     weights = np.log1p(count_each(hashes >> shift, count))
