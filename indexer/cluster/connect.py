@@ -24,8 +24,8 @@ class Addressable(Protocol):
     def on_each(self, function: Any, *arguments: Any) -> dict[str, Any]:
         """Call a function once on each worker.
 
-        Returns a dict from the worker's name to its result, or to the exception that
-        the call raised there.
+        Returns a dict from each worker's name to what the call returned or raised
+        there.
         """
 
 

@@ -46,10 +46,9 @@ class DaskExecutor(Executor):
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         """Call a function once on each worker.
 
-        Returns a dict from the worker's address to its result, or to the exception that
-        the call raised there. A worker with several threads gets a `BadWorker` in place
-        of its result, because libraries cannot train two models at a time in one
-        process.
+        Returns a dict from each worker's address to what the call returned or raised
+        there. A worker with several threads gets a `BadWorker` instead, because
+        libraries cannot train two models at a time in one process.
         """
         found: dict[str, Any] = self.client.run(function, *arguments, on_error="return")
         for address, threads in self.client.nthreads().items():

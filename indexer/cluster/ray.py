@@ -50,7 +50,7 @@ class RayExecutor(Executor):
         return int(sum(node["Resources"]["CPU"] for node in nodes))
 
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function once on each node; return a result or exception by node."""
+        """Call a function once on each node; return results or exceptions by node."""
         futures = {}
         for node in _nodes():
             here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)

@@ -53,7 +53,7 @@ class Countable(Protocol):
 
 @dataclass
 class Call:
-    """One call of a function, and the number of workers lost while they ran it."""
+    """A function call, and the number of workers that were lost while they ran it."""
 
     number: int  # Position among all calls
     arguments: tuple[Any, ...]  # Arguments of the function

@@ -120,9 +120,10 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         self.skyline_ = msgspec.to_builtins(at_size.skyline)
 
     def _items(self, X: Any, *, reset: bool) -> Sequence[Item]:
-        """Convert X to items. `fit` passes True for `reset`.
+        """Convert X to items.
 
-        Otherwise X must have the columns that `fit` got.
+        With `reset`, as in `fit`, X may have any columns. Otherwise it must have the
+        columns that `fit` got.
         """
         if is_table(X):
             X = in_arrow(X)

@@ -40,8 +40,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         for the features that `polydom init` names; for a table, every column.
     learner
         Name, or mapping with a name and parameters, as in PROJECT.toml; or "auto" for a
-        race between many learners. Or an unfitted estimator of a class that has a
-        compiled form; its parameters must be numbers, texts and lists.
+        race between many learners. Or an unfitted estimator that polydom can compile;
+        its parameters must be numbers, strings and lists.
     alpha
         Factor, at least 1. A search that has enough time proves that no untrained
         feature set is more than `alpha` times as good as a trained subset of it.
@@ -218,7 +218,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def _held_out(self, dataset: Dataset) -> float | None:
         """Return the share of items to hold out, or None for the default share.
 
-        Items are divided into about 1 / share parts. If a class has items of fewer
+        Items are divided into about 1 / share parts. If the items of a class form fewer
         groups than there are parts, g >= 2, the share is raised to 1 / g, so that each
         part contains the class.
         """

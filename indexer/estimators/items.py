@@ -204,7 +204,7 @@ def _arrow_of(name: str, cells: Any) -> Any:
 
 
 def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.float64]:
-    """Return an array (count,) of the numbers in `known`, by row, else NaN."""
+    """Return an array (count,) of `known` numbers by row; other rows are NaN."""
     numbers = np.full(count, np.nan)
     for row, one in known.items():
         try:

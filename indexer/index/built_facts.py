@@ -107,7 +107,7 @@ class BuiltLoad(msgspec.Struct):
 
 
 class BuiltNumbers(msgspec.Struct):
-    """Mean and standard deviation of numeric labels; candidates' mean errors."""
+    """Mean and standard deviation of numeric labels, and candidates' mean errors."""
 
     mean: Number
     deviation: Amount

@@ -56,7 +56,7 @@ class ColumnNeeds:
         return cls(package.features, gaps_of(package.meta))
 
     def _of(self, feature: StoredFeature, gaps: BuiltGaps | None) -> Needs:
-        """Return a feature's needs: any one column, if `gaps` are unknown."""
+        """Return a feature's needs: just one of its columns, if `gaps` are unknown."""
         own = feature.reads or []
         columns = sum(self.bits[name] for name in own)
         if gaps is None:

@@ -129,7 +129,7 @@ def skylines_of(index: Index, count: int) -> list[SkylineFacts]:
 
 
 def mean_coefficients(index: Index) -> NDArray[np.float64]:
-    """Return mean cost curves (C, T) of candidates, counting early answers."""
+    """Return the cost curves (C, T) of candidates, averaged over early exits."""
     if index.package is None:
         return index.coefficients
     return mean_costs(index.package, index.coefficients)

@@ -180,7 +180,7 @@ def finish(work: Generator[None, None, T]) -> T:
 
 
 def compared_models(rows: int) -> list[int]:
-    """Choose the candidates whose models are timed: at most `MODELS`."""
+    """Choose which models of `rows` candidates are timed: at most `MODELS`."""
     spread = np.linspace(0, rows - 1, min(rows, MODELS))
     return [round(row) for row in spread.tolist()]
 

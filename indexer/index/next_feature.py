@@ -27,7 +27,10 @@ Floats = NDArray[np.float64]
 
 
 class NodeCosts(NamedTuple):
-    """Median and high times of features and steps, for an item of one size."""
+    """Median and high times of features and steps, for an item of one size.
+
+    High times are those of the cost curves, which follow a high quantile.
+    """
 
     feature_s: Floats  # (2, m) float64: Typical and high seconds of each feature
     step_s: Floats  # (2, s) float64: Typical and high seconds of each step
@@ -145,7 +148,7 @@ class AnytimeRule:
         return next(feature for feature in order if not done >> feature & 1)
 
     def high_s(self, at: NodeCosts, done: int, feature: int) -> float:
-        """Return a feature's high seconds, including steps that are not yet computed.
+        """Return a feature's high seconds, with those of its steps not yet computed.
 
         `done` is the mask of computed features, whose steps are computed, too.
         """

@@ -105,7 +105,7 @@ class Package:
 
     @property
     def checked_s(self) -> NDArray[np.float64]:
-        """Seconds (C,) of each model without early exits, as at checkpoints."""
+        """Seconds (C,) of evaluating each model to its end, as at checkpoints."""
         return self.whole_s if len(self.whole_s) else self.model_s
 
     def names(self, row: int) -> tuple[str, ...]:

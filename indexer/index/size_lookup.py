@@ -89,8 +89,8 @@ class SizeLookup(Lookup[float]):
     def best(self, size: float, budget_s: float) -> int:
         """Find the row of the best candidate that fits the budget; -1 if none fits.
 
-        If a candidate's cost equals the budget up to rounding, it may be missed at
-        sizes where its cost curve crosses another curve up to rounding.
+        If a candidate's cost equals the budget up to rounding, it may be missed, but
+        only at sizes where its cost curve crosses another curve.
         """
         rank = best_rank(
             self.breakpoints,
@@ -114,7 +114,7 @@ class SizeLookup(Lookup[float]):
         return self.rows[ranks]
 
     def facts(self) -> dict[str, int]:
-        """Return the number of breakpoints, by name."""
+        """Return the number of breakpoints, as {"breakpoints": number}."""
         return {"breakpoints": len(self.breakpoints)}
 
     def check_source(

@@ -114,7 +114,7 @@ class SizePairLookup(Lookup[Pair]):
         return self.rows[ranks[by_cost[np.diff(best, prepend=-1) > 0]]]
 
     def facts(self) -> dict[str, int]:
-        """Return the number of cells, by name."""
+        """Return the number of cells, as {"cells": number}."""
         return {"cells": len(self.cells)}
 
     def check_source(

@@ -90,7 +90,7 @@ class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.class_weights = class_weights
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> Self:
-        """Fit a copy of the estimator, with the class weight of each row's label."""
+        """Fit a copy of the estimator; a row's weight is the weight of its class."""
         weights = self.class_weights[y]
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(X, y, **weighing(self.estimator_, weights / weights.mean()))

@@ -22,9 +22,9 @@ def say_dull_columns(
 ) -> None:
     """Warn of table columns in which all cells are equal, or all are empty.
 
-    `values` (N, width) are feature values. `trained` has the rows of each training; a
-    column is named if it is constant in the rows of one training. A column that is
-    constant in all N rows is named only if `everywhere` is true.
+    `values` (N, width) are feature values, and `trained` has the rows of each training.
+    A column is named if it is constant in the rows of a training. If it is constant in
+    all N rows, it is named only if `everywhere` is true.
     """
     names = {
         place: name

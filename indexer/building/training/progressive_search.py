@@ -42,7 +42,7 @@ class SetTrainer(Protocol):
         """Yield the quality of each set in turn; train a set first if needed."""
 
     def seconds(self, mask: int) -> float:
-        """Return the seconds that training a set took, once `qualities` yielded it."""
+        """Return the seconds that training a set took; call `qualities` first."""
 
     def on_sample(self, count: int) -> Self:
         """Return a trainer that trains on a sample of `count` rows."""
@@ -114,7 +114,7 @@ def search_progressively(
 
 
 def _violation(m: int, known: Mapping[int, float]) -> float:
-    """Return the `COVERED` quantile of quality lost when features are added."""
+    """Return the `COVERED` quantile of the quality lost when features are added."""
     masks = np.array(sorted(known), np.uint64)
     qualities = np.array([known[mask] for mask in masks.tolist()])
     return measure_violations(m, masks, qualities).quantile(COVERED)

@@ -214,8 +214,9 @@ def _area(own: NDArray[np.bool_], scores: Floats, weights: Floats) -> Evaluation
     """Return the area under the ROC curve of one class against all others.
 
     `own` (N,) is True for the items of the class. Returns None if it is True for all
-    items or for none. An item's contribution depends on the share of the other side's
-    items that its score ranks correctly (DeLong, DeLong and Clarke-Pearson, 1988).
+    items or for none. An item's contribution depends on the share of items on the other
+    side that the scores order correctly relative to it (DeLong, DeLong and
+    Clarke-Pearson, 1988).
     """
     _, rank = np.unique(scores, return_inverse=True)
     inside, outside = np.where(own, weights, 0.0), np.where(own, 0.0, weights)

@@ -53,7 +53,7 @@ def refit(
     """Train the candidates' models on all items, and measure their times again.
 
     The best candidates come first. A candidate keeps the model that `trainer` trained
-    if the project turns this off, or if the time is up.
+    if the project turns off this training, or if the time is up.
     """
     masks, old_costs = candidates.masks, candidates.model_costs
     if not data.project.refits:

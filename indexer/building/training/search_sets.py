@@ -149,10 +149,10 @@ def search_sets(
 ) -> SearchedSets:
     """Train the feature sets that the project's search method needs.
 
-    `m` is the number of features, and `cost_of` returns the cost of a set's features. A
-    search needs a tolerance: the allowed loss of quality when features are added. If
-    the project names none, it is measured, or it is 0 if `grows` is true, because the
-    metric is expected to grow with the features, as accuracy is.
+    `m` is the number of features, and `cost_of` returns the cost of a set's features.
+    The search allows a loss of quality, the tolerance, when features are added. If the
+    project names no tolerance, it is 0 if `grows` is true, because the metric grows
+    with the features, as accuracy does. Otherwise it is measured.
     """
     tolerance = 0.0 if grows and search.tolerance is None else search.tolerance
     if search.method == "progressive":

@@ -6,7 +6,7 @@ of items. Efron's bootstrap of optimism measures it: draw the items with replace
 find the best set on the drawn items, and subtract its quality on all items from its
 quality on the drawn items.
 
-This measures too little, because each draw adds chance to that of the items. Let t be
+This measures too little, because a draw has luck of its own. Let t be
 the standard deviation of the sets' true qualities, s the standard deviation of their
 luck on the items, and m the expected maximum of one standard normal number per set.
 Then the luck of the best set on the items is m s^2 / sqrt(s^2 + t^2). The bootstrap
@@ -119,9 +119,9 @@ def _drawn_luck(
 
 
 def _averages(parts: NDArray[Any], counted: NDArray[np.float32]) -> Floats:
-    """Return the means (D, E) of the E rows of `parts`, with D vectors of weights.
+    """Return the weighted means (D, E) of the rows of `parts` (E, N).
 
-    `parts` has shape (E, N), and the weights `counted` have shape (D, N).
+    Each row of `counted` (D, N) has the weights of one mean.
     """
     sets, items = parts.shape
     means = np.empty((len(counted), sets))

@@ -41,7 +41,7 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 class TrainingTask:
     """All that a worker needs to train a feature set, except the set.
 
-    Each call to a worker carries a copy; large arrays are shared instead of copied.
+    It is sent with each call to a worker, usually without its arrays, which are shared.
     """
 
     # Arrays of N items: `values` (N, width) float32 of features and `codes` (N,) int64
@@ -178,7 +178,7 @@ class Trainer:
         return len(self.task.splits[0][0])
 
     def seconds(self, mask: int) -> float:
-        """Return the seconds that training a set took, once `qualities` yielded it."""
+        """Return the seconds that training a set took; call `qualities` first."""
         return self._seconds[mask]
 
     def qualities(self, masks: Sequence[int]) -> Generator[float]:
@@ -459,7 +459,7 @@ def _fit(
 
 
 def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
-    """Return the keyword arguments with which `fit` gets sample weights; {} if None.
+    """Return keyword arguments that pass sample weights to `fit`; {} if there are none.
 
     Raises BadProject if the estimator accepts no weights.
     """

@@ -43,9 +43,9 @@ def chance_of(
 ) -> float:
     """Return the chance that work of median time `typical_s` ends within `time_s`.
 
-    The time is assumed to be log-normal. `excess` is the square of its high time minus
-    its median time, and `quantiles` is the distance between the two in standard
-    deviations of the logarithm. If `excess` is 0, the work takes exactly `typical_s`.
+    The time is assumed to be log-normal. `excess` is (high time - median time)^2. The
+    high time lies `quantiles` standard deviations above the median, in logarithms. If
+    `excess` is 0, the work takes exactly `typical_s`.
     """
     if not excess > 0.0:
         return 1.0 if typical_s <= time_s else 0.0
