@@ -36,7 +36,8 @@ def open_resources(
 ) -> Resources:
     """Connect to a project's workers, and open the cache of finished work.
 
-    Raises BadProject if both `cache` and `[cluster] shared` name a folder.
+    `executor` replaces the workers that the project names, and `cache` the folder of
+    the cache. Raises BadProject if both `cache` and `[cluster] shared` name a folder.
     """
     cluster = project.cluster
     if cluster.shared is not None and cache is not None:

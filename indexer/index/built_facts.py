@@ -121,7 +121,7 @@ class BuiltLearner(msgspec.Struct):
 
 
 class BuiltViolations(msgspec.Struct):
-    """Pairs of feature sets in which the larger set had a lower quality."""
+    """Violations: pairs of feature sets in which the larger set had a lower quality."""
 
     count: Count
     pairs: Count
@@ -238,13 +238,13 @@ def exits_of(meta: Mapping[str, Any]) -> BuiltExits | None:
 
 
 def gaps_of(meta: Mapping[str, Any]) -> BuiltGaps | None:
-    """Read the shares of empty columns from a `meta`; None if they are not known."""
+    """Read how often columns were empty from a `meta`; None if it is not known."""
     gaps = meta.get("gaps")
     return None if gaps is None else _convert(gaps, BuiltGaps, "meta.gaps")
 
 
 def races_of(meta: Mapping[str, Any]) -> list[BuiltRace]:
-    """Read the races of learners from a `meta`; none if the project named a learner."""
+    """Read the races of learners from a `meta`; [] if the project named a learner."""
     race = meta.get("selection") or {}
     levels = race.get("levels", [race]) if race else []
     races: list[BuiltRace] = _convert(levels, list[BuiltRace], "meta.selection")

@@ -213,7 +213,7 @@ def _cells(breakpoints: Floats, spacing: Floats) -> Floats:
 
 
 def _blocks(begins: Ints, ends: Ints, ranges: int) -> Ints:
-    """Return the block of each range; see `SizeLookup` for the end of a block."""
+    """Return the block of each range; see `SizeLookup` for where a block ends."""
     joined = np.cumsum(np.bincount(begins, minlength=ranges)[:ranges])
     left = np.cumsum(np.bincount(ends, minlength=ranges + 1)[:ranges])
     blocks = np.zeros(ranges, np.int64)

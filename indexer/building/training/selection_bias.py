@@ -6,14 +6,14 @@ of items. Efron's bootstrap of optimism measures it: draw the items with replace
 find the best set on the drawn items, and subtract its quality on all items from its
 quality on the drawn items.
 
-This measures too little, because a draw has luck of its own. Let t be
-the standard deviation of the sets' true qualities, s the standard deviation of their
-luck on the items, and m the expected maximum of one standard normal number per set.
-Then the luck of the best set on the items is m s^2 / sqrt(s^2 + t^2). The bootstrap
-measures m s^2 / sqrt(2 s^2 + t^2) if a draw has as many items as were measured, and 2 m
-s^2 / sqrt(3 s^2 + t^2) if it has half as many. The ratio of these two measured numbers
-yields t / s, and so the factor that corrects the first number: 1 if the sets' true
-qualities differ much, sqrt(2) if they are equal.
+This measures too little, because a draw has luck of its own. Let t be the standard
+deviation of the sets' true qualities, s the standard deviation of their luck on the
+items, and m the expected maximum of one standard normal number per set. Then the luck
+of the best set on the items is m s^2 / sqrt(s^2 + t^2). The bootstrap measures m s^2 /
+sqrt(2 s^2 + t^2) if a draw has as many items as were measured, and 2 m s^2 / sqrt(3 s^2
++ t^2) if it has half as many. The ratio of these two measured numbers yields t / s, and
+so the factor that corrects the first number: 1 if the sets' true qualities differ much,
+sqrt(2) if they are equal.
 """
 
 from typing import Any
