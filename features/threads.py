@@ -1,4 +1,4 @@
-"""Limit numeric libraries to one thread: more do not help for one item or training."""
+"""Limit numeric libraries to one thread, which is enough for one item or training."""
 
 import sys
 from contextlib import AbstractContextManager

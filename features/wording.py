@@ -71,32 +71,32 @@ def describe_decode_error(
     found = PLACE.fullmatch(str(error))
     assert found is not None
     where = (found["where"] or "")[:SHOWN]
-    said = _said(found["what"], where, form) + _instead(str(error), document)
+    said = _reworded(found["what"], where, form) + _likely_mistake(str(error), document)
     if found["key"]:
         where = f"a key of {where}" if where else "a key"
     return f"{where}: {said}" if where else said
 
 
-def _said(what: str, where: str, form: Any) -> str:
-    """Reword msgspec's message `what`; add the field names or choices allowed there."""
-    if match := FIELD.fullmatch(what):
+def _reworded(message: str, where: str, form: Any) -> str:
+    """Reword a message of msgspec; add the field names or choices allowed there."""
+    if match := FIELD.fullmatch(message):
         name = match[2][:SHOWN]
         if match[1] == "missing required":
             return f"{name!r} is missing"
         known = list(_fields(_at(form, where)))
         return f"{name!r} is unknown" + (f"; {hint(name, known)}" if known else "")
-    if match := NO_CHOICE.fullmatch(what):
+    if match := NO_CHOICE.fullmatch(message):
         return f"{match[1][:SHOWN]} came; {_choices(form, where)} is needed"
-    if what.startswith("Expected"):
-        what = "e" + what[1:].replace("`", "")
-    return what
+    if message.startswith("Expected"):
+        message = "e" + message[1:].replace("`", "")
+    return message
 
 
-def _instead(said: str, document: bytes) -> str:
+def _likely_mistake(message: str, document: bytes) -> str:
     """Return a note on the likely mistake in broken JSON, or "" if none is known."""
-    found = STOPPED.search(said)
+    found = STOPPED.search(message)
     if found is None:
-        is_twice = said.startswith("Expected `object`, got `str`")
+        is_twice = message.startswith("Expected `object`, got `str`")
         is_twice = is_twice and document.lstrip()[1:2] in (b"{", b"[")
         return ": this JSON was made JSON once more" if is_twice else ""
     if document[:2] == b"\x1f\x8b":

@@ -55,17 +55,17 @@ def build(
         folder. Work is used again only for the same items, settings, code and versions
         of libraries.
     executor
-        Executor of calls in other processes, instead of the project's workers: any
-        executor of `concurrent.futures`, such as a Dask client's `get_executor()`, or
+        Executor that replaces the project's workers. It may be any executor of
+        `concurrent.futures`, such as a Dask client's `get_executor()`, or
         `polydom.indexer.cluster.ray.RayExecutor()`.
     shared
-        Folder of finished work that all workers see under the same path, to be named
+        Folder of finished work that all workers see under the same path; give it
         instead of `cache`. The default is `[cluster] shared`.
     progress
         Object that receives the progress of each stage.
     watch
-        Function called after each training of the race of `learner = "auto"`, with the
-        race: `race.log[-1]` is the newest training, `race.left_s` an estimate of the
+        Function of the race that `learner = "auto"` runs, called after each training.
+        `race.log[-1]` is the newest training, and `race.left_s` an estimate of the
         seconds left.
 
     Raises

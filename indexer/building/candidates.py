@@ -73,10 +73,10 @@ def _sizes_of(data: Prepared) -> tuple[Size, Size]:
 
 
 def may_lack(data: Prepared) -> list[int]:
-    """Return groups of features, as bit masks, that are withheld together.
+    """Return groups of features, as bit masks, that may be withheld together.
 
-    A group has all features that read the same columns. If a record lacks one of these
-    columns, none of the group can be computed.
+    A group has all features that read the same columns. None of them can be computed
+    for a record that lacks all these columns.
     """
     parts: dict[frozenset[str], int] = {}
     for position, stored in enumerate(data.table.features.stored):

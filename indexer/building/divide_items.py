@@ -50,7 +50,7 @@ def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedIte
     rest = replace(rest, skipped=whole.skipped)
     parts = terms.project.search.parts
     if fresh.items:
-        parts = _parts_beside(parts)
+        parts = _half_parts_left(parts)
     rest, _ = without_rare(rest, parts, terms)
     class_weights(terms.project.quality, metric_of(terms, rest.labels), rest)
     with progress.stage("dividing items", None) as on_progress:
@@ -123,7 +123,7 @@ def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
         return lacking
     parts = terms.project.search.parts
     rest = whole.only(np.flatnonzero(~drawn))
-    fewest = _fewest(_parts_beside(parts), terms)
+    fewest = _fewest(_half_parts_left(parts), terms)
     rare = rare_classes(rest, fewest)
     for label in rare.keys() - rare_classes(whole, _fewest(parts, terms)).keys():
         return (
@@ -133,16 +133,13 @@ def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
     return ""
 
 
-def _parts_beside(parts: int) -> int:
-    """Return the number of parts left after half a part is set aside for exits.
-
-    All parts are halved, so that the parts that are left have equal sizes.
-    """
+def _half_parts_left(parts: int) -> int:
+    """Return the number of half parts left after one is set aside for exits."""
     return 2 * parts - 1
 
 
 def _fewest(parts: int, terms: Terms) -> int:
-    """Return the minimum number of groups of each class; a race raises it."""
+    """Return the minimum number of groups per class; a race of learners needs more."""
     races = terms.strategy is not None
     if terms.project.trains_rare:
         return 1

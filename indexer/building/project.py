@@ -629,7 +629,7 @@ class Project(Part, frozen=True):
 
     @property
     def training_limit_s(self) -> float | None:
-        """Most seconds that a training of the race may take; None for no limit."""
+        """Maximum seconds of one training in a race of learners; None without limit."""
         limited = self.learner["name"] == AUTO and "limit_s" in self.learner
         return float(self.learner["limit_s"]) if limited else None
 

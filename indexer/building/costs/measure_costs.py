@@ -277,7 +277,7 @@ class Measurer:
     def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
     ) -> MachineTimes:
-        """Time an index's sample items and some of its models, as a new server does."""
+        """Time sample items and some models of an index, for servers to compare."""
 
         def take(on_progress: OnProgress) -> Times:
             rows = [self.extractor.extract(item) for item in items]
@@ -361,7 +361,7 @@ def time_calls(
 def time_overhead(
     extractor: Extractor, items: Sequence[Item], quantile: float, watch: Stopwatch
 ) -> Seconds:
-    """Return the seconds of calls that read an item's size and start its extraction."""
+    """Time calls that read an item's size and start its extraction; return seconds."""
     row = np.zeros(extractor.width, np.float32)
     payloads, pair = [item.payload for item in items], items[0].pair
 

@@ -46,7 +46,7 @@ class BuildNote(NamedTuple):
 
 
 def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
-    """Leave a note for `polydom measure`; return the cache that it fills with times.
+    """Leave a note for `polydom measure`; return the cache of the times it measures.
 
     Reading a time that was not measured yet raises LacksTimes.
     """

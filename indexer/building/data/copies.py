@@ -26,29 +26,29 @@ def keep_copies_together(dataset: Dataset) -> Dataset:
     items = dataset.items
     if not isinstance(items, StoredItems) or not items.are_files:
         return dataset
-    own = _numbered(items)
-    copies = np.bincount(own)[own] > 1
+    numbers = _numbered(items)
+    copies = np.bincount(numbers)[numbers] > 1
     if not copies.any():
         return dataset
     names = dataset.names
-    if (other := _of_another_class(dataset, own)) is not None:
+    if (other := _of_another_class(dataset, numbers)) is not None:
         log.warning(
             "%s and %s hold the same bytes and have different labels; one of them must "
             "be wrong",
             names[other[0]],
             names[other[1]],
         )
-    first, second = _pairs(own)[0]
+    first, second = _pairs(numbers)[0]
     log.warning(
         "%d files hold what another one holds, such as %s and %s; copies are never on "
         "both sides of a split",
-        len(own) - len(np.unique(own)),
+        len(numbers) - len(np.unique(numbers)),
         names[first],
         names[second],
     )
     if dataset.tested is not None:
-        dataset, own = _trained_apart(dataset, own, dataset.tested)
-    return replace(dataset, groups=joined_groups(dataset.groups, own))
+        dataset, numbers = _trained_apart(dataset, numbers, dataset.tested)
+    return replace(dataset, groups=joined_groups(dataset.groups, numbers))
 
 
 def _numbered(items: StoredItems) -> Rows:
@@ -58,43 +58,43 @@ def _numbered(items: StoredItems) -> Rows:
     return np.unique(single, return_inverse=True)[1]
 
 
-def _pairs(own: Rows) -> list[Pair]:
+def _pairs(numbers: Rows) -> list[Pair]:
     """Return a pair of positions for each copy: the first equal item, and the copy."""
-    _, first = np.unique(own, return_index=True)
-    copies = np.setdiff1d(np.arange(len(own)), first)
-    return [(int(first[own[row]]), int(row)) for row in copies]
+    _, first = np.unique(numbers, return_index=True)
+    copies = np.setdiff1d(np.arange(len(numbers)), first)
+    return [(int(first[numbers[row]]), int(row)) for row in copies]
 
 
-def _of_another_class(dataset: Dataset, own: Rows) -> Pair | None:
+def _of_another_class(dataset: Dataset, numbers: Rows) -> Pair | None:
     targets = dataset.targets
-    differ = (pair for pair in _pairs(own) if targets[pair[0]] != targets[pair[1]])
+    differ = (pair for pair in _pairs(numbers) if targets[pair[0]] != targets[pair[1]])
     return next(differ, None)
 
 
 def _trained_apart(
-    dataset: Dataset, own: Rows, tested: NDArray[np.bool_]
+    dataset: Dataset, numbers: Rows, tested: NDArray[np.bool_]
 ) -> tuple[Dataset, Rows]:
-    """Remove training items that are copies of test items from `dataset` and `own`."""
-    bad = np.flatnonzero(~tested & np.isin(own, own[tested]))
-    by_number = dict(zip(own[tested].tolist(), np.flatnonzero(tested), strict=True))
+    """Remove training items that are copies of test items, and their numbers."""
+    bad = np.flatnonzero(~tested & np.isin(numbers, numbers[tested]))
+    by_number = dict(zip(numbers[tested].tolist(), np.flatnonzero(tested), strict=True))
     why = {
-        row: f"it holds what {dataset.names[int(by_number[int(own[row])])]} holds, "
+        row: f"it holds what {dataset.names[int(by_number[int(numbers[row])])]} holds, "
         "which is tested on"
         for row in bad.tolist()
     }
-    return dataset.without(why), np.delete(own, bad)
+    return dataset.without(why), np.delete(numbers, bad)
 
 
-def joined_groups(groups: Rows, own: Rows) -> Rows:
+def joined_groups(groups: Rows, numbers: Rows) -> Rows:
     """Merge groups that contain copies of the same item; return new groups (N,).
 
-    Items are copies if they have the same number in `own` (N,). Merging is transitive:
-    if groups A and B share a copy, and so do B and C, all three are merged.
+    Items are copies if they have the same number in `numbers` (N,). Merging is
+    transitive: if groups A and B share a copy, and so do B and C, all three are merged.
     """
     count = int(groups.max()) + 1
-    size = count + int(own.max()) + 1
+    size = count + int(numbers.max()) + 1
     edges = coo_array(
-        (np.ones(len(own), np.bool_), (groups, count + own)), shape=(size, size)
+        (np.ones(len(numbers), np.bool_), (groups, count + numbers)), shape=(size, size)
     )
     _, parts = connected_components(edges, directed=False)
     return number_in_turn(parts[groups].astype(np.int64))

@@ -262,9 +262,9 @@ class PlanExitFitter:
         exits: CheckpointExits,
         times: AnswerTimes | None = None,
     ) -> float:
-        """Return the mean cost that exits save per item.
+        """Return the mean cost per item that exits save.
 
-        The models that are evaluated at exits reduce the saving.
+        The costs of models that are evaluated at exits are subtracted.
         """
         _, at = exits.evaluate(self._answers(costs.candidates))
         saved = costs.whole - float(costs.paid(exits.thresholds, at).mean())

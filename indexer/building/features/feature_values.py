@@ -61,7 +61,7 @@ def compute_values(
     count = len(dataset.items)
     values = np.empty((count, features.starts[-1]), np.float32)
     at_once = tables_columns(dataset.items, features.extractor)
-    kept = KeptValues(cache, _groups(dataset, features, at_once), features, values)
+    kept = KeptValues(cache, _cache_names(dataset, features, at_once), features, values)
     bad = kept.bad
     with progress.stage(STAGE, count) as on_progress:
         for read, found in _read_columns(dataset, features, at_once, values):
@@ -91,7 +91,7 @@ def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Col
     }
 
 
-def _groups(
+def _cache_names(
     dataset: Dataset, features: ProjectFeatures, at_once: Container[int]
 ) -> list[str | None]:
     """Return, for each feature, the name under which its values are cached.

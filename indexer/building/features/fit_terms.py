@@ -39,30 +39,30 @@ class Fitting(NamedTuple):
 
 
 class TrainingTexts(NamedTuple):
-    """Texts to learn from: their terms, labels (N,) and folds, called `parts` (N,).
+    """N texts to learn from: their terms, their labels (N,), and their folds (N,).
 
     Labels are codes of classes, or numbers scaled to mean 0 and standard deviation 1.
     """
 
     table: TermTable
     labels: NDArray[Any]
-    parts: Codes
+    folds: Codes
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all arrays of the texts by name, for sharing with other processes."""
-        own = {"labels": self.labels, "parts": self.parts}
+        own = {"labels": self.labels, "folds": self.folds}
         return {**self.table._asdict(), **own}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Make the texts from the result of `arrays`."""
         table = TermTable(*(arrays[name] for name in TermTable._fields))
-        return cls(table, arrays["labels"], arrays["parts"])
+        return cls(table, arrays["labels"], arrays["folds"])
 
     def only(self, chosen: NDArray[np.bool_]) -> "TrainingTexts":
         """Return the texts that are True in the mask `chosen`."""
         rows = np.flatnonzero(chosen)
-        return TrainingTexts(self.table.only(rows), self.labels[rows], self.parts[rows])
+        return TrainingTexts(self.table.only(rows), self.labels[rows], self.folds[rows])
 
 
 def scores_of(classes: int) -> int:
@@ -94,16 +94,16 @@ def fit_terms(table: TermTable, labels: NDArray[Any], fitting: Fitting) -> TermW
 
 def score_part(
     arrays: Mapping[str, NDArray[Any]],
-    part: int,
+    fold: int,
     fitting: Fitting,
     strengths: Sequence[float | None],
 ) -> list[Scores]:
-    """Score the M texts of fold `part` by weights that are fitted on the other folds.
+    """Score the M texts of one fold by weights that are fitted on the other folds.
 
     Returns one array of scores (M, K) for each regularisation strength in `strengths`.
     """
     texts = TrainingTexts.of(arrays)
-    own = texts.parts == part
+    own = texts.folds == fold
     table, labels, _ = texts.only(~own)
     vocabulary = choose_vocabulary(table, fitting.most)
     rows = weigh(table, vocabulary)
@@ -116,20 +116,20 @@ def score_part(
 
 def least_loss(
     texts: TrainingTexts,
-    names: Sequence[int],
+    folds: Sequence[int],
     tried: Sequence[Sequence[Scores]],
     classes: int,
 ) -> int:
     """Return the position of the strength with the lowest loss of out-of-fold scores.
 
-    `tried[i][j]` are the scores of the texts in fold `names[i]` with strength j. The
+    `tried[i][j]` are the scores of the texts in fold `folds[i]` with strength j. The
     loss is the mean logistic loss of all scores, or the squared error if labels are
     numbers.
     """
     losses = np.zeros(len(tried[0]))
     signs = signs_of(texts.labels, classes) if classes else None
-    for name, each in zip(names, tried, strict=True):
-        own = texts.parts == name
+    for fold, each in zip(folds, tried, strict=True):
+        own = texts.folds == fold
         if signs is None:
             wanted = texts.labels[own, None]
             losses += [((wanted - scores) ** 2).sum() for scores in each]

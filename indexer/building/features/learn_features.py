@@ -75,7 +75,7 @@ class Lesson(NamedTuple):
 
     dataset: Dataset  # All items
     rows: Rows  # (N,) int64: Positions of the items to learn from, ascending
-    parts: Rows  # (N,) int64: Numbers of the folds of these items
+    folds: Rows  # (N,) int64: Numbers of the folds of these items
     seed: int  # Seed of all draws
 
 
@@ -92,15 +92,15 @@ class Learned(NamedTuple):
 def lesson_of(
     dataset: Dataset, divisions: Sequence[tuple[Rows, Rows]], seed: int
 ) -> Lesson:
-    """Return the items to learn from: the training items, or all items with folds."""
+    """Return the items to learn from: with folds all items, else the training items."""
     if len(divisions) == 1:
         rows = divisions[0][0]
-        parts = divide_groups(dataset.codes[rows], dataset.groups[rows], FOLDS, seed)
-        return Lesson(dataset, rows, parts, seed)
-    parts = np.empty(len(dataset.items), np.int64)
-    for part, (_, own) in enumerate(divisions):
-        parts[own] = part
-    return Lesson(dataset, np.arange(len(parts)), parts, seed)
+        folds = divide_groups(dataset.codes[rows], dataset.groups[rows], FOLDS, seed)
+        return Lesson(dataset, rows, folds, seed)
+    folds = np.empty(len(dataset.items), np.int64)
+    for fold, (_, own) in enumerate(divisions):
+        folds[own] = fold
+    return Lesson(dataset, np.arange(len(folds)), folds, seed)
 
 
 def learn_features(
@@ -192,7 +192,7 @@ class FeatureLearner:
         if not missing:
             skip(self.progress, STAGE)
             return [learned for learned in found if learned is not None]
-        each, done = 2 + 2 * len(np.unique(lessons[0].parts)), 0
+        each, done = 2 + 2 * len(np.unique(lessons[0].folds)), 0
         with self.progress.stage(STAGE, each * len(missing)) as on_progress:
             for position in missing:
                 for learned in self._steps(recipes[position], lessons[position]):
@@ -205,45 +205,45 @@ class FeatureLearner:
 
     def _steps(self, recipe: Recipe, lesson: Lesson) -> Iterator[Learned | None]:
         """Learn a feature; yield None after each step, and finally the feature."""
-        dataset, names = lesson.dataset, np.unique(lesson.parts).tolist()
+        dataset, folds = lesson.dataset, np.unique(lesson.folds).tolist()
         width = scores_of(len(dataset.labels))
         entry, extent = _name(recipe, lesson), Extent.of(recipe, lesson)
         most, limit = min(MOST_TERMS, extent.terms), MOST_PRODUCTS / width
         bayes = width > 1 and most > BAYES_FROM * limit
         limit = MOST_TERMS if bayes else min(MOST_TERMS, limit)
         chosen = extent.within(limit)
-        rows, parts = lesson.rows[chosen], lesson.parts[chosen]
+        rows, fold_of = lesson.rows[chosen], lesson.folds[chosen]
         table, labels = self._count(recipe, dataset, rows), dataset.targets[rows]
         labels = labels if dataset.labels else standardised(labels)
         yield None
         kept = min(recipe.most, MOST_WEIGHTS // width)
         fitting = Fitting(len(dataset.labels), kept, None, lesson.seed)
-        texts = TrainingTexts(table, labels, parts)
+        texts = TrainingTexts(table, labels, fold_of)
         scores: list[NDArray[np.float64]] = []
         if bayes:
-            yield from [None] * len(names)
+            yield from [None] * len(folds)
         else:
             few = extent.within(CHOSEN_ON / width)[chosen]
             fitting, scores = yield from self._choose(
-                entry, texts.only(few), names, fitting
+                entry, texts.only(few), folds, fitting
             )
         if bayes or not few.all():
             scores = []
             strengths = [fitting.strength]
-            for each in self._out_of_fold(entry, texts, names, fitting, strengths):
+            for each in self._out_of_fold(entry, texts, folds, fitting, strengths):
                 scores += each
                 yield None
         else:
-            yield from [None] * len(names)
+            yield from [None] * len(folds)
         whole = np.empty((len(rows), width), np.float32)
-        for name, own in zip(names, scores, strict=True):
-            whole[parts == name] = own
+        for fold, own in zip(folds, scores, strict=True):
+            whole[fold_of == fold] = own
         weights = fit_terms(table, labels, fitting)
         facts = StoredTerms(len(weights.hashes), len(rows), fitting.strength)
         yield Learned(weights, facts, rows, whole)
 
     def _choose(
-        self, entry: str, texts: TrainingTexts, names: Sequence[int], fitting: Fitting
+        self, entry: str, texts: TrainingTexts, folds: Sequence[int], fitting: Fitting
     ) -> Generator[None, None, tuple[Fitting, list[NDArray[np.float64]]]]:
         """Choose the strength of regularisation with the lowest out-of-fold loss.
 
@@ -251,10 +251,10 @@ class FeatureLearner:
         strength, and the scores of each fold.
         """
         tried: list[list[NDArray[np.float64]]] = []
-        for each in self._out_of_fold(entry, texts, names, fitting, STRENGTHS):
+        for each in self._out_of_fold(entry, texts, folds, fitting, STRENGTHS):
             tried.append(each)
             yield None
-        best = least_loss(texts, names, tried, fitting.classes)
+        best = least_loss(texts, folds, tried, fitting.classes)
         chosen = fitting._replace(strength=STRENGTHS[best])
         return chosen, [each[best] for each in tried]
 
@@ -262,7 +262,7 @@ class FeatureLearner:
         self,
         entry: str,
         texts: TrainingTexts,
-        names: Sequence[int],
+        folds: Sequence[int],
         fitting: Fitting,
         strengths: Sequence[float | None],
     ) -> Iterator[list[NDArray[np.float64]]]:
@@ -271,9 +271,9 @@ class FeatureLearner:
         The weights for a fold are fitted on the other folds.
         """
         # the name is unique, since another build may learn the same in this folder
-        name = f"{entry}/.{len(texts.parts)}.{token_hex(8)}.tmp"
+        name = f"{entry}/.{len(texts.folds)}.{token_hex(8)}.tmp"
         shared = self.cache.share(name, texts.arrays())
-        calls = ((shared, name, fitting, strengths) for name in names)
+        calls = ((shared, fold, fitting, strengths) for fold in folds)
         try:
             yield from self.workers.run(score_part, calls, stage=STAGE)
         finally:
@@ -332,8 +332,8 @@ def _count_items(name: str, items: Sequence[Item]) -> CountedTexts:
 
 def _name(recipe: Recipe, lesson: Lesson) -> str:
     """Return a learned feature's cache name: a hash of all that determines it."""
-    dataset, rows, parts, seed = lesson
-    division = digest(rows.tobytes(), parts.tobytes(), seed)
+    dataset, rows, folds, seed = lesson
+    division = digest(rows.tobytes(), folds.tobytes(), seed)
     code = fingerprint(recipe.feature(NOTHING))
     limits = [MOST_TERMS, MOST_PRODUCTS, CHOSEN_ON, BAYES_FROM, MOST_WEIGHTS]
     terms = [recipe.most, STRENGTHS, PASSES, SMOOTHING, limits, library_versions()]

@@ -227,7 +227,7 @@ def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
 def _texts_in(
     items: Sequence[Item], project: Project
 ) -> Iterator[tuple[str, StoredText]]:
-    """Yield the name of each column of free text, with its longest text and cost."""
+    """Yield each column of free text: its name, how to read it, and what it costs."""
     groups = project.features.columns
     costs = {group.columns[0]: dict(group.cost) for group in groups if group.cost}
     if isinstance(items, Records):

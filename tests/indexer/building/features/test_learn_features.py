@@ -90,16 +90,16 @@ def test_a_training_text_s_scores_come_from_other_parts(
     assert learned.rows.tolist() == given.rows.tolist()
     assert len(given.rows) == (120 if folds else 90)
     assert accuracy(learned, dataset) > 1 / classes + 0.1
-    assert len(np.unique(given.parts)) == (folds or module.FOLDS)
+    assert len(np.unique(given.folds)) == (folds or module.FOLDS)
     fitting = Fitting(classes, RECIPES[0].most, learned.facts.strength, 1)
     texts = [str(dataset.items[row].payload) for row in given.rows]
-    for part in np.unique(given.parts).tolist():
-        own, others = given.rows[given.parts == part], given.rows[given.parts != part]
+    for part in np.unique(given.folds).tolist():
+        own, others = given.rows[given.folds == part], given.rows[given.folds != part]
         assert not set(dataset.groups[own]) & set(dataset.groups[others])
-        taught = [texts[at] for at in np.flatnonzero(given.parts != part)]
+        taught = [texts[at] for at in np.flatnonzero(given.folds != part)]
         weights = fit_terms(table_of(NAMES[0], taught), dataset.codes[others], fitting)
         compute = RECIPES[0].feature(weights).function
-        for at in np.flatnonzero(given.parts == part)[:3]:
+        for at in np.flatnonzero(given.folds == part)[:3]:
             expected = compute(RECIPES[0].count(texts[at]))
             assert learned.scores[at] == pytest.approx(expected, abs=1e-4)
     whole = fit_terms(table_of(NAMES[0], texts), dataset.codes[given.rows], fitting)
