@@ -47,7 +47,7 @@ def load_planner(
     """Return a planner for an index or an index file, with all code compiled.
 
     `features` are Python files with the operator's own features. Raises the errors of
-    `load_index`, and BadFeature or BadInput if such a file is invalid.
+    `load_index`, and BadFeature if a feature's code is missing, invalid or changed.
     """
     if isinstance(index, Index):
         package = package_of(index)

@@ -252,7 +252,7 @@ _decode = msgspec.json.Decoder(Scored).decode
 def _is_head(line: bytes, head: bytes) -> bool:
     """Return True if a line is the first line of a run, complete or cut off.
 
-    A line that was cut off is recognised only if it begins like `head`.
+    A line that was cut off is recognised only if `head` begins with it.
     """
     if head.startswith(line):
         return True

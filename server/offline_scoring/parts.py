@@ -163,7 +163,8 @@ def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
     """Divide a folder, a `.parquet` file or a `.jsonl` file into parts.
 
     The same items give the same parts, of at most `most` items each. By default there
-    are about 200 parts, of 32 to 65,536 items each. No part has rows of two row groups.
+    are about 200 parts, unless these would have fewer than 32 or more than 65,536 items
+    each. A part has at most `MOST_FILES` files, and no rows of two row groups.
     """
     ending = path.suffix.lower()
     if is_folder(path):
