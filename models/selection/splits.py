@@ -40,8 +40,8 @@ def nested_order(
 ) -> NDArray[np.int64]:
     """Return a random order of the rows (N,).
 
-    If `labels`, y holds classes, and the first n rows of the order have the same class
-    proportions as all of y, for every n.
+    If `labels`, y holds classes, and for every n, the first n rows of the order have
+    the class proportions of y, to within one row.
     """
     order = rng.permutation(len(y))
     if not labels:

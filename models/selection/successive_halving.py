@@ -66,7 +66,7 @@ def doubling(race: Race, *, budget: int) -> str:
 
 
 def halvings(arms: int) -> int:
-    """Return ceil(log2 n), the number of rounds until one arm is left; at least 1."""
+    """Return ceil(log2(arms)), the rounds until one arm is left, but at least 1."""
     return max(math.ceil(math.log2(arms)), 1)
 
 

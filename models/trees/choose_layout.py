@@ -23,10 +23,10 @@ def pack(
 ) -> PackedTrees | None:
     """Lay trees out for kernels that read float32 rows.
 
-    The kernels add trees in `order` (by default, the order of `trees`) and stop by
-    `stops`. Vector kernels are used if the processor has the instructions and passes
-    the self-test. If `stops` never ends a sum early, the result may also have a layout
-    for many rows.
+    The kernels add trees in `order` (by default, the order of `trees`) and stop by the
+    rule `stops`. Vector kernels are used if the processor has the instructions and
+    passes the self-test. If the rule never stops, the result may also have a layout for
+    many rows.
 
     Returns None for category splits, more than `one_row.MOST_NODES` nodes in a tree,
     more than `one_row.MOST_SLOTS` slots, or if kernels cannot be compiled.

@@ -3,7 +3,7 @@
 The key of a threshold is the key of the largest float32 value that goes left. So one
 comparison of integers decides whether a row goes left or right. A missing value gets a
 key that sends the row to the node's side for missing values: the lowest key, the
-highest key, or a key between them that suits all nodes of a column.
+highest key, or a key between them that is right for all nodes of a column.
 """
 
 from dataclasses import dataclass

@@ -145,7 +145,7 @@ def pack_sets(
 
 
 def check_trees(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None:
-    """Raise BadModel unless the nodes are trees that read only `inputs`."""
+    """Raise BadModel unless the nodes form trees that only read columns in `inputs`."""
     _check_order(made, stored)
     _check_nodes(made, inputs, stored)
 

@@ -73,7 +73,7 @@ def pack_one_row(
     depths: NDArray[np.int32],
     stops: Stops,
 ) -> PackedTrees | None:
-    """Lay trees out for kernels that add them in `order` and stop by `stops`.
+    """Lay trees out for kernels that add them in `order` and stop by the rule `stops`.
 
     Returns None if a tree has more than `MOST_NODES` nodes, or if there are more than
     `MOST_SLOTS` slots.

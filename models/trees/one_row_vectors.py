@@ -66,9 +66,10 @@ def pack_one_row_vectors(
     depths: NDArray[np.int32],
     stops: Stops,
 ) -> PackedTrees | None:
-    """Lay trees out for AVX-512 kernels that add them in `order` and stop by `stops`.
+    """Lay trees out for AVX-512 kernels.
 
-    Returns None if such kernels cannot evaluate the trees, or would be slower.
+    They add trees in `order` and stop by the rule `stops`. Returns None if such kernels
+    cannot evaluate the trees, or would be slower.
     """
     if not VECTORS or depths.max() > MOST_DEPTH:
         return None

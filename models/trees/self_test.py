@@ -33,7 +33,7 @@ class Trust:
 
     @property
     def kernels(self) -> Kind:
-        """Which kernels evaluate single rows: "vector" or "portable" ones."""
+        """The kernels that evaluate single rows: "vector" or "portable"."""
         return "vector" if self.held else "portable"
 
     def lose(self) -> None:
@@ -80,7 +80,7 @@ def agree(
 
 
 def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
-    """Return each row's totals and code as bytes, as the bytes of 0 and -0 differ."""
+    """Return each row's totals and code as bytes, which are different for 0 and -0."""
     pairs = zip(*answers, strict=True)
     return [totals.tobytes() + code.tobytes() for totals, code in pairs]
 

@@ -1,4 +1,4 @@
-"""Ensembles of trees as flat arrays: made, stored, loaded and evaluated."""
+"""Make, store, load and evaluate ensembles of trees, as flat arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -144,10 +144,10 @@ class Trees(TreeArrays, SumOfTerms):
         return trees, self.outputs if np.array_equal(self.targets, classes) else 1
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTrees | None:
-        """Lay trees out for kernels that add them in `order` and stop by `stops`.
+        """Lay trees out for kernels.
 
-        Returns None if rounding errors could change a decision, or if no kernel can
-        evaluate the trees.
+        The kernels add trees in `order` and stop by the rule `stops`. Returns None if
+        rounding errors could change a decision, or if no kernel can evaluate the trees.
         """
         leaf = ~self.inner
         values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
@@ -167,7 +167,7 @@ class Trees(TreeArrays, SumOfTerms):
         return pack(trees, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return each tree's least and largest score: two arrays (T, R).
+        """Return the lowest and the highest score of each tree: two arrays (T, R).
 
         They are 0 for raw scores to which the tree adds nothing.
         """

@@ -105,7 +105,7 @@ class StreamBudget:
         self.seen = 0
 
     def to_come(self, next_items: int = 0) -> float:
-        """Return the expected number of items after those seen and the `next_items`."""
+        """Return how many items are expected after those seen and `next_items` more."""
         if self._count is None:
             return LASTING * (self.seen + next_items)
         return max(self._count - self.seen - next_items, 0)
@@ -143,7 +143,7 @@ class BatchBudget:
     Parameters
     ----------
     planner
-        Makes the plans of one index.
+        Planner of the batch's index.
     amount
         Total budget: seconds from `started_s` on, or an amount in the index's unit.
     count

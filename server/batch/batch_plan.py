@@ -307,7 +307,7 @@ def answer_by_plan(
     items: Iterable[Numbered],
     on_answer: OnAnswer = lambda assignment, outcome, busy_s: None,
 ) -> Iterator[Result]:
-    """Answer numbered items in their order by a batch plan.
+    """Answer numbered items in order, with the plans that `assigner` chooses.
 
     If an item is an error, or its plan fails, its result is a `Failed`. After each
     plan, `on_answer` is called with the assignment, the outcome or error, and the

@@ -1,12 +1,12 @@
 """Plans for many items under one budget: a multiple-choice knapsack.
 
 Each item gets exactly one plan. The costs of all plans sum to at most the budget, and
-the sum of expected qualities is as large as possible. A greedy algorithm on concave
-hulls solves this (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack
-Problems*, 2004, section 11.2): begin with the cheapest plan of every item, then take
-steps to the next plan on each hull, in descending order of quality gained per cost. The
-result misses the optimum by less than the gain of one step. The ICSP paper does not
-solve this problem.
+the sum of expected qualities is to be as large as possible. A greedy algorithm on
+concave hulls comes close (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger:
+*Knapsack Problems*, 2004, section 11.2): begin with the cheapest plan of every item,
+then take steps to the next plan on each hull, in descending order of quality gained per
+cost. The result misses the optimum by less than the gain of one step. The ICSP paper
+does not solve this problem.
 
 The quality gained per cost is the slope of a step. Since steps are taken in the order
 of their slopes, a threshold describes the solution: all steps above one slope are
@@ -43,7 +43,7 @@ SAME = 1e-9
 class Shape(NamedTuple):
     """The size of an item, and the features that cannot be computed for the item.
 
-    Items with equal shapes can get the same plans.
+    The same plans are possible for items with equal shapes.
     """
 
     size: Size
@@ -100,7 +100,7 @@ def make_hull(rows: Ints, costs: Floats, qualities: Floats) -> Hull:
 
 
 class PlanCosts(NamedTuple):
-    """The costs of an index's C candidates: T coefficients (C, T) of polynomials."""
+    """Cost polynomials of an index's C candidates, with T coefficients each: (C, T)."""
 
     mean: Floats  # Average costs, which include the savings of early exits
     most: Floats  # Costs of plans that take no early exit
@@ -136,7 +136,7 @@ class Hulls:
         self._made: dict[Shape, Hull] = {}
 
     def of(self, shape: Shape) -> Hull:
-        """Return the hull of an item with this shape, from memory if it is there."""
+        """Return the hull of an item with this shape; computed hulls are cached."""
         hull = self._made.get(shape)
         if hull is None:
             if len(self._made) >= KEPT_HULLS:
@@ -205,10 +205,11 @@ class Threshold(NamedTuple):
 
 
 def find_threshold(slopes: Floats, costs: Floats, left: float) -> Threshold:
-    """Return the threshold by which all steps that are taken cost at most `left`.
+    """Return the threshold at which all steps taken cost at most `left` together.
 
     `slopes` (T,), above 0, are the quality gained per cost by each step to a costlier
-    plan. `costs` (T,) are the costs of the steps, summed over all items that take them.
+    plan. `costs` (T,) are the costs of the steps, each summed over the items for which
+    the step stands.
 
     Examples
     --------
@@ -288,8 +289,8 @@ def share_of(
 
     The rest is for `to_come` more items; each hull of `sample` stands for an equal
     number of them. The budget is divided by solving the relaxed knapsack of all items,
-    in which a step to a costlier plan can be taken in part. All steps whose slope
-    equals the threshold are taken to the same part.
+    in which a step to a costlier plan can be taken in part. Of each step whose slope
+    equals the threshold, the same part is taken.
 
     Examples
     --------

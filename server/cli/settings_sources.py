@@ -22,7 +22,7 @@ CLOSE = 0.7  # similarity from which a variable counts as a misspelt option
 
 
 class Setting(NamedTuple):
-    """The value of one option, as text or texts, and the source that set it."""
+    """The value of an option, a text or a list of texts, and the value's source."""
 
     name: str
     value: str | list[str]
@@ -57,7 +57,7 @@ def read_settings(
 
 
 def _takes_several(option: Any) -> bool:
-    """Return True for an option that may be repeated, or an argument with a list."""
+    """Return True for a repeatable option, or an argument that takes several values."""
     return option.nargs != 1 or getattr(option, "multiple", False)
 
 

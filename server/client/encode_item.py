@@ -80,7 +80,7 @@ def _is_infinite(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of NumPy or pandas, without importing either, for JSON."""
+    """Convert a value of NumPy or pandas for JSON, without importing the libraries."""
     if type(value).__name__ in _NOTHING:
         return None
     if isinstance(value, date):  # pandas' timestamps are dates, too

@@ -290,7 +290,7 @@ def read_answer(status: int, body: bytes) -> Answer:
 
 
 def error_of(status: int, body: bytes) -> PolydomError:
-    """Return the error in a response, as an exception of the server's class."""
+    """Return a response's error as an exception, of the class raised by the server."""
     try:
         failure = _decode_failure(body)
     except msgspec.DecodeError:

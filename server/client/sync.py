@@ -100,7 +100,7 @@ class Client:
         PolydomError
             The server's error, of the class that the server raised.
         NoAnswer
-            If the server cannot be reached, or does not answer within the budget and
+            If the server cannot be reached, or does not answer within the budget plus
             `grace_s`.
         """
         return _run(
@@ -237,7 +237,10 @@ class SocketConnection(StreamConnection):
                     unsent, ended = memoryview(b""), True
 
     def _receive_some(self) -> bytes | None:
-        """Return bytes that have arrived; None if there are none, b"" at the end."""
+        """Return bytes that have arrived; None if there are none.
+
+        Return b"" after the server has closed.
+        """
         try:
             data = self._socket.recv(READ_BYTES)
             # TLS may hold decrypted bytes in the socket, and a selector cannot see them

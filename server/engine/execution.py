@@ -507,7 +507,7 @@ class AnytimeExecution(Execution):
             self._next = self._anytime.next(self._aimed, self._computed)
 
     def _high_s(self) -> float:
-        """Return a high quantile of the time of all features up to the next one."""
+        """Return a high quantile of the time of all computed features plus the next."""
         next_s = self._anytime.high_s(self._costs, self._computed, self._next)
         return float(self._progress.high_s + next_s)
 

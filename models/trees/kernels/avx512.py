@@ -117,7 +117,10 @@ def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
     permute = instruction(builder, name, _BYTES, _BYTES, _BYTES)
 
     def choose(level: int, part: int) -> Any:
-        """Return the slots (`part` 0) or limits (1) of the trees' tests on a level."""
+        """Return, for each tree, the slot (`part` 0) or the limit (1) of a test.
+
+        The test is the one that the row reaches on `level`.
+        """
         at = [2 * (test - 1) + part for test in range(1 << level, 2 << level)]
         left = [
             load(builder, builder.add(tests, _I64(LANES * i)), _BYTES, LANES)

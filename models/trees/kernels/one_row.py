@@ -127,7 +127,7 @@ def step(node: int, keys: NDArray[np.int32]) -> int:
 def walk_abreast(
     trees: Walks, t: int, keys: NDArray[np.int32]
 ) -> tuple[int, int, int, int, int, int]:
-    """Return the nodes of the leaves that a row reaches in trees `t` to `t + 5`."""
+    """Return the positions of the leaves that a row reaches in trees `t` to `t + 5`."""
     nodes, roots = trees.nodes, trees.roots
     ra, rb, rc = uint64(roots[t]), uint64(roots[t + 1]), uint64(roots[t + 2])
     rd, re, rf = uint64(roots[t + 3]), uint64(roots[t + 4]), uint64(roots[t + 5])
@@ -144,7 +144,7 @@ def walk_abreast(
 
 @njit(inline="always")
 def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) -> None:
-    """Add the values of the leaf at node `end` to `totals[target : target + terms]`."""
+    """Add the values of the leaf at position `end` to `totals`, from `target` on."""
     first = int64(trees.leaves[end]) * terms
     for v in range(terms):
         totals[target + v] += trees.values[uint64(first + v)]

@@ -153,10 +153,7 @@ def leaf_of(groups: Groups, g: int, k: int, place: int) -> int:
 def add_leaf(
     groups: Groups, leaf: int, target: int, terms: int, totals: Floats
 ) -> None:
-    """Add the values of the leaf at position `leaf` to `totals[target : target + V]`.
-
-    V, the number of values of a leaf, is `terms`.
-    """
+    """Add the values of the leaf at position `leaf` to `totals`, from `target` on."""
     for v in range(terms):
         totals[target + v] += groups.values[leaf * uint64(terms) + uint64(v)]
 

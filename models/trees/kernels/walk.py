@@ -1,4 +1,7 @@
-"""Compiled evaluation of trees with any splits, node by node. Nothing is checked."""
+"""Compiled evaluation of trees with any splits, node by node.
+
+Arguments are not checked.
+"""
 
 import math
 

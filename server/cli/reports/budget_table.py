@@ -76,7 +76,7 @@ def show_budgets(
 
 
 def quality_columns(measure: str) -> dict[str, str]:
-    """Return the titles of columns with qualities, by field of `SkylineSet`."""
+    """Return the titles of the quality columns, keyed by field of `SkylineSet`."""
     columns = {"quality": name_quality(measure)}
     if measure != "accuracy" and task_of(measure) == "classes":
         columns["accuracy"] = "accuracy"

@@ -47,7 +47,7 @@ def show(found: Evaluation, console: "Console") -> None:
 
 
 def _columns(found: Evaluation) -> dict[str, Callable[[Result], str]]:
-    """Return the quality columns: a function from result to cell for each title."""
+    """Map the title of each quality column to a function that formats its cells."""
     quality = name_quality(found.measure)
     if found.measure == "accuracy":
         return {quality: _accuracy, "expected": _expected}
@@ -104,7 +104,10 @@ def _show_measures(found: Evaluation, unit: str, console: "Console") -> None:
 
 
 def _show_within(found: Evaluation, title: str, console: "Console") -> None:
-    """Print each predictor's quality within each budget; late answers do not count."""
+    """Print each predictor's quality within each budget.
+
+    A late answer counts as wrong or, if answers are numbers, as the prior's number.
+    """
     field = "right_inside" if found.task == "classes" else "quality_inside"
     own = [_shown(getattr(one, field)) for one in found.budgets]
     others = [[o.name, *map(_shown, getattr(o, field))] for o in found.beside]

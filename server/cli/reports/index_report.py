@@ -425,7 +425,7 @@ def _exit_lines(facts: Facts) -> Iterator[str]:
 
 
 def show_schedules(facts: Facts, console: "Console") -> None:
-    """Print a table of models that may stop early: used base models, and times."""
+    """Print, for models that may stop early, their used base models and times."""
     exits, rows = exits_of(facts.build or {}), []
     for plan in exits.plans if exits else ():
         if one := plan.schedule:
