@@ -34,9 +34,9 @@ LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {
 def load_model(kind: str, arrays: Mapping[str, NDArray[Any]], *, width: int) -> Model:
     """Make a model from its stored arrays, for full rows of `width` columns.
 
-    BadModel unless kernels can safely read the arrays. The checks cover types, shapes,
-    columns within the row, finite numbers, and a leaf at the end of every path through
-    a tree. The arrays are not copied.
+    Raises BadModel unless kernels can safely read the arrays. The checks cover types,
+    shapes, columns within the row, finite numbers, and a leaf at the end of every path
+    through a tree. The arrays are not copied.
     """
     stored = Stored(kind, arrays)
     if kind in CONSTANT:

@@ -3,11 +3,16 @@
 All functions raise BadInput if there is no row, if shapes differ, or if a number is out
 of range.
 
-labels, choices : (N,) Classes as whole numbers from 0 on, N > 0. For `r2`, `mae` and
-`d2_absolute`, labels are finite numbers instead. scores : (N, K) Scores of classes 0 to
-K - 1; a higher score means a likelier class. Labels may also be classes from K on,
-which have no scores. values : (N,) Predicted numbers, finite. weights : (N,), optional
-Weight of each row, finite, >= 0 and not all 0; 1 by default.
+labels, choices : (N,)
+    Classes as whole numbers from 0 on, N > 0. For `r2`, `mae` and `d2_absolute`,
+    labels are finite numbers instead.
+scores : (N, K)
+    Scores of the classes 0 to K - 1; a higher score means a likelier class. A label
+    may also be a class from K on, which has no score.
+values : (N,)
+    Predicted numbers, finite.
+weights : (N,), optional
+    Weight of each row, finite, >= 0 and not all 0; 1 by default.
 """
 
 from typing import Any
@@ -53,7 +58,7 @@ def confusion(
 def balanced_accuracy(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the mean recall of the classes that have rows, as scikit-learn does."""
+    """Compute the mean recall of the classes that have rows, as in scikit-learn."""
     right, own, _ = _hits(labels, choices, weights)
     there = own > 0
     return float(np.mean(right[there] / own[there]))
@@ -62,10 +67,10 @@ def balanced_accuracy(
 def macro_f1(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the mean F1, the harmonic mean of precision and recall, over the classes.
+    """Compute the mean of the classes' F1, the harmonic mean of precision and recall.
 
-    The mean leaves out classes that are no row's label. Choosing such a class still
-    lowers the recall of the row's class.
+    The mean leaves out classes that are no row's label. But choosing such a class is an
+    error, which lowers the recall of the row's class.
     """
     right, own, chosen = _hits(labels, choices, weights)
     there = own > 0

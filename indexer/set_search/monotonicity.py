@@ -36,7 +36,7 @@ class Violations:
 
     @property
     def tolerance(self) -> float:
-        """Largest loss of accuracy: the smallest tolerance that allows all of them."""
+        """Largest loss of accuracy: the smallest tolerance that permits every loss."""
         return float(self.largest.max())
 
     def quantile(self, share: float) -> float:

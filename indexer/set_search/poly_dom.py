@@ -86,7 +86,10 @@ class _State:
         self.count = len(known)
 
     def run(self, alpha: float) -> None:
-        """Train all sets that are open at `alpha`, layer by layer from both ends."""
+        """Train all sets that are open at `alpha`.
+
+        They are trained layer by layer, the smallest and the largest sets first.
+        """
         for size in range(self.m // 2 + 1):
             self._expand_layer(size, alpha)
             if self.covering and size > 0:
@@ -223,9 +226,9 @@ def search(
         Accuracies of sets trained before, by mask. If there are any, the empty set and
         the set of all features must be among them.
     progress
-        Function called after every training with two numbers: the trained sets so far,
-        and the most trainings that may still follow. The latter is None (unknown) for
-        more than 24 features without a `budget`.
+        Function called after every training with the number of trained sets so far, and
+        the maximum number of trainings to come. The latter is None (unknown) for more
+        than 24 features without a `budget`.
     now
         Monotonic clock, in seconds.
 

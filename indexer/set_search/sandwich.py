@@ -141,7 +141,8 @@ class _SparseSandwich:
     def bound(self, tolerance: float) -> float:
         """Return an alpha that closes all sets; it need not be the smallest.
 
-        It is computed only from the accuracies of the empty set and of all features.
+        It is computed only from the accuracies of the empty set and the set of all
+        features.
         """
         lowest, highest = float(self.accuracies[0]), float(self.accuracies[-1])
         if lowest <= 0.0:

@@ -70,12 +70,12 @@ def control_values(coefficients: Floats, sizes: tuple[Pair, Pair]) -> Floats:
 
 
 def _blossoms(low: float, high: float, degree: int) -> Floats:
-    """Return the Bernstein coefficients, on [low, high], of x ** p for each power p.
+    """Return the Bernstein coefficients of x ** p on [low, high], for all powers p.
 
-    Row p, for p = 0 ... `degree`, has the coefficients i = 0 ... `degree` of x ** p.
-    Coefficient i is the value of the blossom (polar form) of x ** p at i times `high`
-    and `degree` - i times `low`: the mean, over all choices of p of these numbers, of
-    their product.
+    Row p of the result, for p = 0 ... `degree`, has coefficients i = 0 ... `degree`. To
+    compute coefficient i, the blossom of x ** p, take i copies of `high` and `degree` -
+    i copies of `low`. The coefficient is the product of p of these numbers, averaged
+    over all choices of the p numbers.
     """
     values = np.empty((degree + 1, degree + 1))
     for p in range(degree + 1):

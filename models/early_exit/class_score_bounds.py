@@ -1,4 +1,4 @@
-"""Bound the whole ensemble's class scores of a row that stopped early."""
+"""Bound the class scores that rows would have had if they had not stopped early."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -33,8 +33,9 @@ def compile(source: Any) -> Any:
         similar search, for its best estimator. Also a Booster of LightGBM or XGBoost,
         or the path of a LightGBM text file or an XGBoost JSON or UBJSON file
         (`save_model`); files are read without these libraries. The labels of a Booster
-        or file are 0 to K - 1, and the class scores are the results of its `predict`;
-        of an XGBoost file after early stopping, `predict` up to the best round.
+        or file are 0 to K - 1, and the class scores are the results of its `predict`.
+        Of an XGBoost file after early stopping, only the rounds up to the best are
+        used.
 
     Returns
     -------

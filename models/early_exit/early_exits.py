@@ -104,9 +104,9 @@ class _Evaluator:
     def _follow(self, X: Rows) -> tuple[Floats, Codes]:
         """Return the rows' sums (N, R) at the moment they stopped, and codes (N,).
 
-        A code is 4 * (number of base models used) + the answer. If X does not fit the
-        kernel, a row that did not stop early, or whose sums are infinite, gets the sums
-        NaN and the answer UNDECIDED.
+        A code is 4 * (number of base models used) + the answer. If no kernel can read
+        X, a row that did not stop early, or whose sums are infinite, gets the sums NaN
+        and the answer UNDECIDED.
         """
         packed = self.packed
         if packed is not None and X.dtype == np.float32 and X.shape[1] >= packed.width:

@@ -93,15 +93,16 @@ class Ensemble:
     def rows(self, X: Any) -> Rows:
         """Convert an array or data frame to rows (N, width); categories become codes.
 
-        BadInput if X is not a table of numbers, or is a data frame with other columns
-        than the model was fitted on.
+        Raises BadInput if X is not a table of numbers, or is a data frame with other
+        columns than the model was fitted on.
         """
         return self.classifier.rows(X)
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the smallest and the largest score (T,) of each base model.
 
-        BadInput for more than two classes, and for linear terms, which have no bounds.
+        Raises BadInput for more than two classes, and for linear terms, which have no
+        bounds.
         """
         self._check_binary()
         least, most = self.terms.bounds()
@@ -232,9 +233,9 @@ class Ensemble:
     ) -> Schedule | MarginSchedule:
         """Fit a schedule with the given order, on shuffled copies of `scores`.
 
-        In the copies, the base models of each row have random orders. If the schedule
-        changes more than the share `alpha` of the rows' decisions, the fit is repeated
-        with half the share, until it does not.
+        In the copies, the base models of each row have random orders. While the
+        schedule changes more than the share `alpha` of the decisions on `scores`, the
+        fit is repeated with half the share.
         """
         decisions = options["decisions"]
         many, of_many = shuffle_scores(scores, decisions, options.get("seed", 0))

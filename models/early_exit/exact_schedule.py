@@ -24,8 +24,9 @@ def exact_schedule(ensemble: Ensemble) -> Schedule | MarginSchedule:
     change a few answers in a thousand.
 
     Raises BadInput for a linear ensemble, as its terms have no bounds. Also raises
-    BadInput if the class, of more than two, is chosen by one-vs-rest probabilities:
-    these may both round to 1, and so tie although the sums differ.
+    BadInput if the ensemble chooses among more than two classes by one-vs-rest
+    probabilities: two of these may both round to 1, and so tie although their sums
+    differ.
     """
     if not ensemble.binary:
         return _exact_margins(ensemble)
@@ -51,7 +52,7 @@ def _exact_margins(ensemble: Ensemble) -> MarginSchedule:
 
 
 def _widest(least: Floats, most: Floats) -> Floats:
-    """Return the largest amount (T,) by which one class can gain on another.
+    """Return the largest difference (T,) between what two classes can gain.
 
     `least` and `most` (T, K) are bounds on what is added to the sum of each class.
     """

@@ -115,8 +115,8 @@ class FitScores:
     def scores(self, X: Rows) -> Floats:
         """Compute the scores of all rows X in one call.
 
-        The shape is (N, T) for two classes and (N, T, K) for more; with B blocks, B
-        replaces T.
+        The shape is (N, T) for two classes, and (N, T, K) for more. If base models form
+        B blocks, the shape is (N, B) or (N, B, K).
         """
         scores = self.base_scores(X)
         return scores if self.blocks is None else self.blocks.sums(scores)
@@ -163,8 +163,8 @@ def shuffle_scores(
 
     `scores` are (N, T) or (N, T, K); the first copy keeps their order. `decisions` (N,)
     are repeated for each copy. Exchangeable base models, such as the trees of a forest,
-    could come in any order. Thresholds fitted to a single order would depend on chance
-    features of this order (Kalman and Moscovich, Optimal Sequential Testing, 2026).
+    could come in any order. Thresholds fitted to a single order would depend on this
+    accidental order (Kalman and Moscovich, Optimal Sequential Testing, 2026).
     """
     most = min(MOST_SHUFFLED // len(scores), MOST_BYTES // scores.nbytes)
     copies = max(1, min(SHUFFLED, most))
@@ -182,8 +182,8 @@ def swap_columns(
     """Add copies of rows, with some columns replaced by those of other rows.
 
     An ensemble is surer of its training rows than of fresh rows, so a schedule fitted
-    on training rows stops too early. The copies make up for this: with about one column
-    from another row, the ensemble is about as sure as on fresh rows.
+    on training rows stops too early. If about one column of a copy comes from another
+    row, the ensemble is about as sure of the copy as of fresh rows.
 
     Parameters
     ----------

@@ -85,9 +85,10 @@ def _predicted(
 ) -> tuple[Floats, Any, Any]:
     """Let the original model predict random rows X in the first form that it accepts.
 
-    Data frames and arrays are tried, first of X, then without missing values, then also
-    without negative values. Returns (full rows, input for the compiled model, the
-    original's predictions). The predictions are None if the original accepts no form.
+    X is tried as a data frame and as an array. If both are refused, the same is tried
+    without missing values, and last also without negative values. Returns (full rows,
+    input for the compiled model, the original's predictions). The predictions are None
+    if the original accepts no form.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of missing names, ranges and the like

@@ -59,9 +59,9 @@ def read_lightgbm(
 
     Raw scores equal LightGBM's to the bit, except for a forest (`boosting=rf`): its raw
     scores are means over its trees, whereas LightGBM's `raw_score` returns sums. By
-    default, the inputs are the first columns of the full row, and `classes` are 0 to K
-    - 1. Raises BadModel if the model has no compiled form, or if its objective is not
-    in `objectives`.
+    default, the inputs are the first columns of the full row, and `classes` are the
+    numbers from 0 to K - 1. Raises BadModel if the model has no compiled form, or if
+    its objective is not in `objectives`.
     """
     objective, options, K, trees = _read(text, preparation, objectives)
     if objective in REGRESSIONS:
@@ -151,7 +151,7 @@ def _read(
 
 
 def _check_whole(text: str, fields: Fields) -> None:
-    """Raise BadModel if the text of a tree is not as long as the header states."""
+    """Raise BadModel unless each tree's text is as long as the header states."""
     if "tree_sizes" not in fields:  # old files do not state sizes
         return
     sizes = fields["tree_sizes"].split()

@@ -145,7 +145,7 @@ def _fitted(learner: dict[str, Any]) -> FittedColumns:
 def _categories(encoding: dict[str, Any]) -> tuple[Any, ...]:
     """Read a column's categories.
 
-    If the stored texts are cut off, which XGBoost may do, they are returned as bytes.
+    XGBoost may store texts only in part. If so, what is stored is returned as bytes.
     """
     values = np.asarray(encoding["values"])
     if "offsets" not in encoding:
@@ -178,7 +178,7 @@ def _need(what: str, name: str, known: Sequence[str]) -> None:
 
 
 def _bias(base_score: str, objective: str, K: int) -> NDArray[np.float64]:
-    """Convert `base_score` (one number, or one per class) to raw scores (K,)."""
+    """Convert `base_score`, one number or one for each class, to raw scores (K,)."""
     numbers = [float(word) for word in str(base_score).strip("[]").split(",")]
     if objective in ("binary:logistic", "reg:logistic"):
         (share,) = numbers
@@ -336,7 +336,7 @@ def _regressor(fitted: Any, preparation: Preparation) -> Classifier | Regressor:
 def _ubj_of(estimator: Any) -> bytes:
     """Return a fitted estimator as UBJSON.
 
-    BadModel if the estimator treats a number instead of NaN as missing.
+    Raises BadModel if the estimator treats a number, instead of NaN, as missing.
     """
     if not np.isnan(estimator.missing):
         raise BadModel(

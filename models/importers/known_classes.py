@@ -20,8 +20,8 @@ def find_class(thing: Any, known: Iterable[str]) -> str | None:
 def named(thing: Any, known: Iterable[str]) -> str:
     """Return the full name of an object's class, for an error message.
 
-    If `known` has a class of the same name from another module, the message is
-    extended: the object's class is not that class.
+    If `known` has a class of the same name from another module, ", which is not" and
+    that class are added.
     """
     kind = type(thing)
     full = f"{kind.__module__}.{kind.__name__}"

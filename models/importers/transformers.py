@@ -85,7 +85,7 @@ def _add(made: Preparation, transformer: Any, rounded: bool) -> Preparation:
 def _is_single() -> bool:
     """Return True if the installed StandardScaler rounds its means to float32.
 
-    It may do so for rows of float32.
+    It does so, if at all, only for rows of float32.
     """
     from sklearn.preprocessing import StandardScaler
 

@@ -23,16 +23,16 @@ DEEPEST = 32
 
 
 def is_ubj(data: bytes) -> bool:
-    """Return True if data begin as a UBJSON object, False for a JSON text."""
+    """Return True if `data` begins like a UBJSON object, and not like a JSON text."""
     return data[:1] == b"{" and data[1:2] != b"" and data[1:2] in WHOLE
 
 
 def read_ubj(data: bytes) -> Any:
-    """Read data that consist of a single UBJSON value, and return the value.
+    """Read `data` that consists of a single UBJSON value, and return the value.
 
-    BadModel if the data are invalid, continue after the value, or have a form that
-    XGBoost does not write. Arrays of one type become NumPy arrays. A length that
-    exceeds the rest of the data is refused before memory is allocated.
+    Arrays of numbers of one type become NumPy arrays. Raises BadModel if `data` is
+    invalid, continues after the value, or has a form that XGBoost does not write. A
+    length that exceeds the rest of the data is refused before memory is allocated.
     """
     reader = _Reader(data)
     value = reader.value(0)
@@ -113,8 +113,8 @@ class _Reader:
     def array(self, depth: int) -> Any:
         """Read an array, after its opening bracket.
 
-        The array begins with a type and a count, or with a count alone, or it has
-        neither and ends with a closing bracket.
+        The array begins with a type and a count, or only with a count. If it has
+        neither, it ends with a closing bracket.
         """
         if self.peek() == b"$":
             return self.typed()

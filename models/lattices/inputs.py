@@ -13,7 +13,7 @@ WIDEST = 1e300
 
 
 def keypoints(values: NDArray[Any], count: int) -> Floats:
-    """Return `count` ascending keypoints: quantiles of one input's values (N,)."""
+    """Return `count` keypoints, ascending: quantiles of one input's values (N,)."""
     known = np.clip(values[~np.isnan(values)], -WIDEST, WIDEST).astype(np.float64)
     found = np.unique(known) if len(known) else np.zeros(1)
     if len(found) > count:
@@ -54,7 +54,7 @@ def flatten_dull(
 def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
     """Count how often trees test two inputs on the same path from the root to a node.
 
-    Returns a symmetric array (d, d). An input's entry with itself counts its own tests.
+    Returns a symmetric array (d, d). Its diagonal counts all tests of each input.
     """
     seen = np.zeros((d, d))
     for nodes in trees:

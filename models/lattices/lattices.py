@@ -144,7 +144,7 @@ class Lattices(SumOfTerms):
         return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `load` reads."""
+        """Return the arrays from which `load` makes these lattices again."""
         return {
             **self.preparation.arrays(),
             "knots": self.knots,

@@ -48,7 +48,8 @@ def train_lattices(
 
     Joint training fits the sum of all lattices. Independent training fits each lattice
     by itself, with the class frequencies as its bias, and then averages the lattices'
-    scores. The average of weak models varies too little, so `stretch` scales it to fit.
+    scores. The average is too near the bias, because each lattice is a weak model, so
+    `stretch` scales it to fit the labels.
 
     `X` (N, d) are rows, `knots` (d, P) keypoints, `inputs` (T, S) columns of X. `y`
     (N,) are classes 0 ... K - 1, all of which occur. `signs` (d,) are +1 if scores must
@@ -90,11 +91,11 @@ def train_lattices(
 
 
 def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Floats]:
-    """Fit a slope >= 0 and a bias (R,), by which sums (N, R) predict y best.
+    """Fit a slope >= 0 and a bias (R,), such that slope * `sums` + bias predict `y`.
 
-    This is a logistic regression with the scores slope * sums + bias. A penalty with
-    about the weight of one row keeps the slope near 1 and the bias near the given bias.
-    Without it, no slope would be the best if the sums separate all classes.
+    `sums` are (N, R). This is a logistic regression, with a penalty of about the weight
+    of one row, which keeps the slope near 1 and the bias near the given `bias`. Without
+    the penalty, no slope would be the best if the sums separate all classes.
     """
     if sums.shape[1] == 1:
         sums = np.column_stack([np.zeros(len(sums)), sums])
@@ -166,7 +167,7 @@ def locate_all(
 
 
 def bend(vertices: Floats, descent: Descent) -> Floats:
-    """Return the gradient (T, R, V) of both penalties by the vertices."""
+    """Return the gradient (T, R, V) of the two penalties, by the vertices."""
     out: Floats = descent.l2 * vertices
     if descent.laplacian:
         for s in range(vertices.shape[2].bit_length() - 1):
@@ -181,10 +182,9 @@ def bend(vertices: Floats, descent: Descent) -> Floats:
 def project(learned: Learned, signs: NDArray[np.int64]) -> None:
     """Change learned parameters so that they are monotonic as `signs` (T, S) demand.
 
-    Along an input with a sign, vertices must ascend: two that do not are both replaced
-    by their mean. The calibrated values must ascend or descend, as the sign says: those
-    that do not are moved to the middle between the nearest values above and below that
-    do.
+    Along an input with a sign, vertices must ascend: two vertices that do not are both
+    replaced by their mean. Calibrated values must ascend for the sign +1, and descend
+    for -1: each becomes the mean of the nearest monotonic sequences above and below.
     """
     calibrations, vertices = learned.calibrations, learned.vertices
     np.clip(calibrations, 0.0, 1.0, out=calibrations)

@@ -61,8 +61,9 @@ class Shapes(NamedTuple):
 class Magnitudes(NamedTuple):
     """Bounds on the magnitudes of a preparation's intermediate results.
 
-    For an input x, they are at most `passed` + `slope` * |x|, or `passed` if x is
-    missing. Both arrays are (d,). Rounding errors are bounded by these magnitudes.
+    The results for an input x are at most `passed` + `slope` * |x|, or `passed` if x is
+    missing. Both arrays are (d,). From these magnitudes follow bounds on rounding
+    errors.
     """
 
     slope: Floats
@@ -134,9 +135,9 @@ def pack_linear(
 ) -> PackedTerms | None:
     """Lay out linear terms for kernels; return None if only NumPy can add them.
 
-    The kernels add terms in `order`, and apply the stopping rule `stops`. `sizes` are
-    the absolute weights and `starts` the absolute intercepts from which rounding errors
-    are bounded.
+    The kernels add terms in `order`, and apply the stopping rule `stops`. Rounding
+    errors are bounded from the absolute weights `sizes` and absolute intercepts
+    `starts`, which may be larger than those of `weights` and `intercepts`.
     """
     d, R = weights.shape
     if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:
@@ -183,10 +184,10 @@ def lay_blocks(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
     """Divide terms into B blocks, and the terms of each block into groups of `LANES`.
 
-    A block ends where `stops` has a limit; only there are sums compared with limits.
-    Returns four arrays: the terms of each group (G, LANES); a mask (G, LANES) of the
-    entries that only pad a group; and for each block, the number of groups (B,) and of
-    terms (B,) up to its end.
+    A block ends wherever `stops` has a limit, as sums are compared with limits only at
+    the end of a block. Returns four arrays: the terms of each group (G, LANES); a mask
+    (G, LANES) of the entries that only pad a group; and, up to the end of each block,
+    the number of groups (B,) and the number of terms (B,).
     """
     limits = stops.by_tree(len(order))
     looked = limits["upper"] < np.inf

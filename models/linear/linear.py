@@ -97,7 +97,7 @@ class Linear(SumOfTerms):
         )
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Return a mask (d, width) of the one column that each term reads."""
+        """Return a mask (d, width): True for the one column that each term reads."""
         used = np.zeros((self.size, width), np.bool_)
         used[np.arange(self.size), self.columns] = True
         return used

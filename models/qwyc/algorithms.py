@@ -22,7 +22,10 @@ Rows = NDArray[np.int64]
 
 
 def changes_allowed(alpha: float, rows: int) -> int:
-    """Return the maximum number of changed decisions: the share `alpha` of `rows`."""
+    """Return the maximum number of changed decisions among `rows` rows.
+
+    It is the share `alpha` of `rows`, rounded down.
+    """
     return math.floor(alpha * rows * (1 + 1e-12))  # 0.29 * 100 is just below 29
 
 
@@ -51,7 +54,7 @@ class Algorithm2:
         return lower, upper
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds to calibrate, from few to many changed decisions."""
+        """Yield thresholds to calibrate, by increasing number of changed decisions."""
         yield from widened(*self.within(0.0), spread_of(self.sums))
         for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
             yield self.within(float(share))

@@ -66,7 +66,7 @@ class Fitter(Protocol):
         """Return thresholds that change at most the share `alpha` of the decisions."""
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds to calibrate, from few to many changed decisions."""
+        """Yield thresholds to calibrate, by increasing number of changed decisions."""
 
 
 def fit_to_rate(

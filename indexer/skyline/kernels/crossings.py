@@ -128,10 +128,10 @@ def signs_between(
 ) -> int:
     """Split a range of sizes into runs in which a polynomial keeps its sign.
 
-    The first `pieces` + 1 of `cuts` ascend, and the polynomial is monotone from each
-    cut to the next. The kernel writes the start and the sign, -1 or 1, of each run to
-    `starts` and `signs`, and returns the number of runs. The number is 0 if the
-    polynomial is 0 everywhere.
+    The first and last of `cuts[: pieces + 1]`, which must ascend, are the ends of the
+    range. From each cut to the next, the polynomial must be monotone. The kernel writes
+    the start and the sign, -1 or 1, of each run to `starts` and `signs`, and returns
+    the number of runs. This number is 0 if the polynomial is 0 everywhere.
     """
     runs = 0
     held = cuts[0]  # a size inside the current run
@@ -165,9 +165,9 @@ def compare(
 ) -> tuple[Floats, Ints]:
     """Split [low, high] into runs of sizes at which one cost curve is below the other.
 
-    Returns (starts, signs) of the runs. The sign is -1 if `first` costs less than
-    `second` in the run, 1 if `first` costs more. The first run starts at `low`, and
-    the last run ends at `high`. Equal curves have no run.
+    Returns the runs' (starts, signs). A sign is -1 if `first` costs less than `second`
+    in the run, 1 if `first` costs more. The first run starts at `low`, and the last run
+    ends at `high`. If the curves are equal, there are no runs.
     """
     count = first.shape[0]
     terms = np.empty((count, 2))

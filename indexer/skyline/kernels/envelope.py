@@ -118,14 +118,14 @@ def merge_curve(
     new_starts: Floats,
     new_owners: Ints,
 ) -> tuple[bool, int, Floats, Ints]:
-    """Lower an envelope to candidate `row`'s cost curve, wherever the curve is below.
+    """Merge candidate `row`'s cost curve into a lower envelope of cost curves.
 
     An envelope consists of `pieces` pieces. Piece k is the cost curve of candidate
     `owners[k]`, from size `starts[k]` to the start of the next piece; the last piece
     ends at `high`. Returns (changed, pieces, starts, owners). `changed` is True if the
-    curve of `row` is below the envelope somewhere; the rest describes the new envelope.
-    Its arrays are `new_starts` and `new_owners`, or larger arrays if these are too
-    short.
+    curve of `row` is below the old envelope somewhere; the rest describes the new
+    envelope. Its arrays are `new_starts` and `new_owners`, or larger arrays if these
+    are too short.
     """
     width = coefficients.shape[1]
     new_starts, new_owners = grown(new_starts, new_owners, pieces + 64)

@@ -250,7 +250,10 @@ def reserve(table: Any) -> int:
 
 @njit([void(ROW, uint64, float64[::1]), void(FLOATS, uint64, float64[::1])], **OPTIONS)
 def raw(row: Rows, address: int, out: Floats) -> None:
-    """Write one row's raw scores to `out` (R,); lattices are packed at `address`."""
+    """Write one row's raw scores, by the lattices at `address`, to `out` (R,).
+
+    The raw scores do not include the bias.
+    """
     table = table_at(address, TABLE)
     work = reserve(table)
     R = int64(table.output_count)
@@ -363,6 +366,9 @@ def early_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
 
 @njit(void(ROWS, *MANY), **OPTIONS)
 def early_by_margin_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Call `early_by_margin` for each row; add to `totals` (N, R), write `codes`."""
+    """Call `early_by_margin` for each row.
+
+    Sums are added to `totals` (N, R), codes are written to `codes` (N,).
+    """
     for i in range(X.shape[0]):
         codes[i] = early_by_margin(X[i], address, totals[i])

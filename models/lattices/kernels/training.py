@@ -37,8 +37,9 @@ MODEL = types.NamedTuple(
 def weigh(inputs: Floats, out: Floats) -> None:
     """Write a lattice's interpolation weights at `inputs` (S,) to `out` (2 V - 1,).
 
-    For s = 0 ... S, the 2^s weights that result from the first s inputs begin at
-    position 2^s - 1. So the last V numbers are the weights of the vertices.
+    For each s = 0 ... S, the interpolation along the first s inputs has 2^s weights,
+    which begin at position 2^s - 1. So the last V numbers are the weights of the
+    vertices.
     """
     out[0] = 1.0
     for s in range(inputs.shape[0]):
@@ -53,10 +54,10 @@ def weigh(inputs: Floats, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64[::1]), **OPTIONS)
 def residuals(margins: Floats, y: int, out: Floats) -> None:
-    """Write the derivatives of a row's log loss with respect to its raw scores (R,).
+    """Write to `out` (R,) the derivatives of a row's log loss by its raw scores.
 
-    Each derivative is the predicted probability of a class, less 1 for the true class
-    `y`.
+    `margins` (R,) are the raw scores. Each derivative is the predicted probability of a
+    class, less 1 for the true class `y`.
     """
     if margins.shape[0] == 1:
         out[0] = 0.5 * (1.0 + math.tanh(0.5 * margins[0])) - float(y)
@@ -94,8 +95,9 @@ PATH = (int64[::1], int64[::1], float64[::1])  # `order`, `path`, `weights` of `
 def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
     """Find the corners of the simplex that contains `inputs` (S,), and their weights.
 
-    Write the positions of the inputs, by descending input, to `order` (S,); the corners
-    to `path` (S + 1,); and their interpolation weights to `weights` (S + 1,).
+    Write the positions of the inputs, the largest input first, to `order` (S,); the
+    corners to `path` (S + 1,); and the corners' interpolation weights to `weights` (S +
+    1,).
     """
     S = inputs.shape[0]
     for s in range(S):
@@ -159,11 +161,11 @@ def slope_between_all(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Compute the gradient of the loss with respect to one lattice's parameters.
+    """Compute two gradients of the loss, for one lattice between all its vertices.
 
     `slopes` (R,) are the derivatives with respect to the lattice's scores. The gradient
-    with respect to its vertices is added to `by_vertex` (R, V). The gradient with
-    respect to its inputs is written to `out` (S,).
+    with respect to its `vertices` is added to `by_vertex` (R, V). The gradient with
+    respect to its `inputs` is written to `out` (S,).
     """
     V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)

@@ -94,8 +94,8 @@ def exchange(builder: Any, first: Any, second: Any) -> None:
 def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) -> None:
     """Interpolate sixteen lattices on the simplices that their sorted `keys` describe.
 
-    A lattice has `size` keys, in descending order. From the first vertex of a lattice
-    to that of the next, there are `far` numbers.
+    Each lattice has `size` keys, in descending order. Its vertices begin `far` numbers
+    after those of the previous lattice.
     """
     lanes = ir.Constant(INTS, [INT(lane) for lane in range(LANES)])
     far = spread(builder, builder.trunc(far, INT), INTS)
@@ -133,7 +133,10 @@ def _halving(inputs: int, whole: bool) -> Any:
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
-        """Interpolate between the cells at `at`, `far` bytes apart; write to `out`."""
+        """Interpolate between the cells at `at`, `far` bytes apart; write to `out`.
+
+        `shares` are the inputs' values, in [0, 1].
+        """
         row = []
         for _ in range(1 << inputs):
             kind = INTS if whole else DOUBLES

@@ -1,10 +1,10 @@
 """Compiled evaluation of one row by linear terms; sums may stop early.
 
 At the end of each block of terms, the kernel adds the block's constants, and compares
-sums with limits. A complete sum in this order is rounded differently from a sum in the
-order of the inputs. So the kernel bounds the difference. If a tie lies within this
-bound, or if the complete sum is not finite, the kernel writes NaN, and the row stays
-undecided.
+sums with limits. Adding terms in this order rounds differently from adding them in the
+order of the inputs, so the kernel bounds the difference. If the complete sum is not
+finite, or is so near to a tie that the difference could matter, the kernel writes NaN,
+and the row stays undecided.
 """
 
 import math
@@ -52,8 +52,9 @@ TABLE = np.dtype(
 def reserve(table: Any) -> int:
     """Reserve memory for the computation of one row, and return its address.
 
-    The memory has room for sixteen values, the largest magnitudes so far of the
-    sixteen, and R vectors of sixteen sums. All begin at 0.
+    The memory has room for three kinds of vectors of sixteen numbers: the values, the
+    largest magnitude so far in each lane, and R vectors of sums. All numbers begin at
+    0.
     """
     vectors = 2 + table.outputs
     made = carray(on_stack(vectors * VECTOR // 4), (vectors * VECTOR // 4,), np.int32)
@@ -84,10 +85,10 @@ def add_groups(row: int, table_address: int, first: int, end: int, work: int) ->
 
 @njit(float64(uint64, uint64), **OPTIONS)
 def rounding_of(table_address: int, work: int) -> float:
-    """Return a bound on how much rounding in another order of terms could change a sum.
+    """Return a bound on the difference between a row's sums in two orders of terms.
 
-    The bound is valid for the row's inputs read so far. `work` is an address from
-    `reserve`.
+    The difference is due to rounding. The bound is valid for the row's inputs read so
+    far. `work` is an address from `reserve`.
     """
     table = table_at(table_address, TABLE)
     bits = carray(on_stack(2), (1,), np.int32)
