@@ -230,7 +230,7 @@ def cooccurrence(grey: Bytes) -> Doubles:
 
 @feature(needs=[transform])
 def spectrum(transform: NDArray[np.complex64]) -> Doubles:
-    """Logarithm of the mean power in 8 octaves of frequencies and 4 directions."""
+    """Logarithms of the mean power in each of 8 octaves and each of 4 directions."""
     radius, angle = polar(transform.shape)
     ring = np.clip(8 + np.log2(np.maximum(radius, 1e-6) * 2), 0, 7).astype(np.int64)
     sector = (angle * (4 / math.pi)).astype(np.int64) % 4

@@ -224,16 +224,17 @@ def columns(
 ) -> Feature:
     """Make a feature of some columns of a record.
 
-    A column of numbers is read unchanged. A string is read as its position in its
-    column's vocabulary (see `learn_texts`), a date as the numbers that `dates` lists:
-    "day" since 1970, "month", "weekday", "hour" and "second" of the hour. Missing and
-    unknown values are NaN; so is a number in a column of strings or dates. A string in
-    a column of numbers is refused when a record is read.
+    A number is read unchanged, or shifted if its column is in `shifts` (see
+    `learn_numbers`). A string is read as its position in its column's vocabulary (see
+    `learn_texts`), a date as the numbers that `dates` lists: "day" since 1970, "month",
+    "weekday", "hour" and "second" of the hour. Missing and unknown values are NaN; so
+    is a number in a column of dates. A string in a column of numbers is refused when a
+    record is read.
 
     The keys of all mappings but `declared` are columns; other keys are ignored.
     `orders` has the order of day and month, "MDY" or "DMY", for dates in which both are
-    numbers. `shifts` come from `learn_numbers`. `declared` has the cost of obtaining
-    these columns, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
+    numbers. `declared` has the cost of obtaining these columns, by unit: `{"s":
+    0.002}`, `{"usd": 22.78}`.
 
     Examples
     --------

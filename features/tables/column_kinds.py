@@ -225,7 +225,7 @@ def rows_of_names(columns: Mapping[str, Any]) -> list[int]:
 
 
 def _plain_numbers(cells: Any, terms: ColumnTerms) -> Any:
-    """Return cells as numbers that programs write; None if a cell is no such number."""
+    """Read cells as numbers that programs write (`-2.5`); None if one is no number."""
     if not terms.may_be_plain(cells):
         return None
     try:
@@ -262,7 +262,7 @@ def _written_numbers(
     empty: tuple[str, ...],
     terms: ColumnTerms,
 ) -> Column | None:
-    """Return a column of numbers that people write; None if a cell is no number."""
+    """Read cells as numbers that people write (`1,234`); None if one is no number."""
     real = [word for word in words if word is not None]
     orders: Sequence[Decimal] = (",", ".") if terms.commas else (".", ",")
     tried = [terms.decimal] if terms.decimal else orders
@@ -445,7 +445,7 @@ def _trimmed(words: Any) -> Any:
 
 
 def _without(cells: Any, words: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
-    """Replace some words in cells by null; return the cells, and the words found."""
+    """Replace `words` in cells by null; return the cells, and the words found."""
     marks = pc.is_in(cells, value_set=pa.array(words, cells.type))
     found = pc.unique(pc.filter(cells, marks)).to_pylist()
     return (pc.if_else(marks, None, cells) if found else cells), tuple(found)
