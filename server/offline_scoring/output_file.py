@@ -1,4 +1,4 @@
-"""An output file that appears only when all answers are written, and can be resumed."""
+"""An output file that appears only when complete; an interrupted run can be resumed."""
 
 import csv
 import itertools
