@@ -47,7 +47,7 @@ class Settings:
         compare the two answers.
     samples
         Callers that may see single training items: "nobody", "everybody", or "here" for
-        callers that address the server as this machine, such as `localhost`.
+        callers whose Host header means this machine, such as `localhost`.
     """
 
     budget_s: float = 0.05

@@ -198,7 +198,7 @@ def message_of(name: str, facts: Any) -> Message:
 
 
 def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
-    """Return parameters as plain values; omit parameters without a value."""
+    """Return parameters as Python values; omit parameters without a value."""
     read = {}
     for name, entry in entries.items():
         if (field := entry.WhichOneof("parameter_choice")) is not None:
@@ -207,7 +207,7 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
 
 
 def declared_in(asked: Asked) -> list[Declared]:
-    """Check and return the name, datatype and shape of each input, without values."""
+    """Check the name, datatype and shape of each input; return them without values."""
     message, raw = asked.message, asked.raw
     if raw and len(raw) != len(message.inputs):
         raise BadInput(

@@ -95,8 +95,8 @@ def pieces(
     """Split a message into short messages with the same fields in the same order.
 
     The message may have only repeated fields, at most `most` of them. `packed` maps the
-    numbers of packed fields to the bytes of each value, or to 0 for varints. Only
-    packed fields are split.
+    field number of each packed field to the bytes of one value, or to 0 for varints.
+    Only packed fields are split.
     """
     start = 0
     for field in fields(message, most):

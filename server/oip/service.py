@@ -161,7 +161,7 @@ class InferenceService:
         return metrics.failed(error)
 
     async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
-        """Load a model's current file; the caller must call `refuse_change` before."""
+        """Load a model's current file; `refuse_change` must have been called before."""
         if any(value is not None for value in parameters.values()):
             raise BadInput(
                 "a model is loaded from the operator's own file: no configuration and "
@@ -172,7 +172,7 @@ class InferenceService:
             self.notify_others()
 
     async def unload(self, model: str) -> None:
-        """Unload a model; the caller must call `refuse_change` before."""
+        """Unload a model; `refuse_change` must have been called before."""
         if self.notify_others is not None:
             raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)

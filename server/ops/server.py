@@ -45,7 +45,10 @@ class ServeOptions:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address (port 0: any), or raise BadInput."""
+    """Return a socket that listens at an address; raise BadInput if that is impossible.
+
+    For port 0, the system chooses a free port.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -183,7 +186,7 @@ class ReloadingServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(later)
 
     async def reload(self, names: Iterable[str | None]) -> None:
-        """Load the files of the named models again; None means all models.
+        """Load the files of the named models again; the name None means all models.
 
         If a file cannot be served, nothing is raised: the repository logs the error.
         """

@@ -237,7 +237,7 @@ class Admission:
 
 
 class HeldBytes:
-    """Counts the bytes that requests in progress keep in memory, up to a limit.
+    """Counts and limits the bytes that requests in progress keep in memory.
 
     Only the event loop may use this object.
     """

@@ -234,7 +234,7 @@ def _read_curves(package: Package) -> list[BuiltCurve | None]:
 def _fitted(
     curve: BuiltCurve | None,
 ) -> tuple[list[float] | None, float | None, list[tuple[Size, float]]]:
-    """Return a curve's coefficients, the share of times below the curve, and the times.
+    """Return a curve's coefficients, the share of times below it, and the times.
 
     The times are up to `POINTS` measured pairs (size, seconds). If nothing was
     measured, return None, None and an empty list.

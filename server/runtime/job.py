@@ -1,4 +1,4 @@
-"""Lets the computing thread answer requests while asyncio tasks wait for them."""
+"""Lets the computing thread answer requests; asyncio tasks wait for the answers."""
 
 import asyncio
 import math

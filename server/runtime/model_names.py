@@ -28,7 +28,7 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
 
 
 def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
-    """Return the index file of each model; without a name, the file's stem is used."""
+    """Return each model's index file; without a name, a path's stem is the name."""
     if isinstance(paths, Mapping):
         return _unique((name, Path(path)) for name, path in paths.items())
     return _unique((Path(path).stem, Path(path)) for path in paths)

@@ -1,4 +1,4 @@
-"""A fast path for requests about records: the most accurate plan, without a choice."""
+"""A fast path for requests about records, which uses only the most accurate plan."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,14 +19,14 @@ SIZE = 1.0  # the size of every record
 
 
 class RecordAnswerer:
-    """Answers requests about records with the most accurate plan, without choosing.
+    """A fast path for requests about records, which uses only the most accurate plan.
 
-    This is possible if the record has all columns that the features need, the budget is
-    surely enough, and the request has no unusual terms, such as `exact`. The model
-    evaluates the row, and one `Answer` object, reused for all requests, is filled in
-    and encoded. In all other cases, `answer` returns None, and the caller answers with
-    `Translator` and `execution.begin`, which take longer but always give the same
-    answer.
+    It is possible if the record has all columns that the features need, the budget is
+    surely enough, and the request has no unusual terms, such as `exact`. Then no plan
+    is chosen: the model evaluates the row, and one `Answer` object, reused for all
+    requests, is filled in and encoded. In all other cases, `answer` returns None, and
+    the caller uses the slower path: `Translator` and `execution.begin`. It also gives
+    the same answers where the fast path is possible.
 
     Use this object only in the event loop, because requests share one `Answer`. Create
     it after the warm-up, because the index must not change. If `applies` is False, no
@@ -90,7 +90,7 @@ class RecordAnswerer:
         arrived_s: float,
         when_written: Callable[[Callable[[], object]], object],
     ) -> bytes | None:
-        """Return the encoded answer for a row; None if a plan must be chosen.
+        """Return the encoded answer for a row; None if the fast path is impossible.
 
         `terms`, `row` and `gaps` come from `RecordDecoder.read`. `arrived_s` is when
         the request's first byte arrived. `when_written` takes a function, and calls it

@@ -33,8 +33,8 @@ class RecordDecoder:
     """Decodes a record into one row with the columns of all features.
 
     `item` decodes any record. `read` is faster, because it makes no dictionary of the
-    columns, but it decodes only JSON, and only simple requests. `read` may be used only
-    if `whole` is True, that is, if the features read nothing but the row.
+    columns, but it decodes only JSON, and returns None for some requests. `read` may be
+    used only if `whole` is True, that is, if the features read nothing but the row.
     """
 
     def __init__(self, extractor: Extractor, columns: KnownColumns) -> None:

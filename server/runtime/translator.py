@@ -38,7 +38,7 @@ class Translator:
         self.columns_of = tuple(map(self._columns.read_by, package.masks.tolist()))
         is_record = package.kind == "record"
         self._records = RecordDecoder(planner.extractor, self._columns)
-        # Faster decoder for usual requests; None if features read more than columns
+        # Decoder with the faster `read`; None if features read more than columns
         has_faster = is_record and self._records.whole
         self.record_decoder = self._records if has_faster else None
         # every record has the same size
@@ -93,7 +93,7 @@ class Translator:
     def answer(self, request: Request, outcome: Outcome) -> Answer:
         """Return the answer for an outcome.
 
-        `budget_met` includes an estimate of the time to send the answer.
+        `budget_met` takes the estimated time to send the answer into account.
         """
         planner, budget = self.planner, request.budget
         now_s = planner.now()

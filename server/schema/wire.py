@@ -45,7 +45,7 @@ class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
 class BestNext(msgspec.Struct, frozen=True):
     """The missing columns that would improve a record's answer most.
 
-    With these columns, a plan of `expected_quality` would fit the budget. The columns
+    With these columns, a plan with `expected_quality` would fit the budget. The columns
     complete one feature, or several features if no single feature would help.
     """
 
@@ -151,11 +151,12 @@ class ErrorEntry(msgspec.Struct, kw_only=True):
 
 
 class Totals(msgspec.Struct, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
-    """The totals of a batch, with the `_us` fields if the index counts seconds.
+    """The totals of a batch.
 
-    `expected_quality` and `expected_accuracy` are means over the answered items; the
-    accuracy is null if the index predicts numbers. If an error ended the batch early,
-    `error` and `code` describe it.
+    `budget_us` and `spent_us` are present if the index counts seconds, `budget` and
+    `spent` if it counts money. `expected_quality` and `expected_accuracy` are means
+    over the answered items; the accuracy is null if the index predicts numbers. If an
+    error ended the batch early, `error` and `code` describe it.
     """
 
     items: int

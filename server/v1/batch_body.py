@@ -165,7 +165,10 @@ class BatchReader:
                 raise broken
 
     def keep(self, size: int) -> None:
-        """Count `size` bytes of answers as held; raise Overloaded at the limit."""
+        """Set how many bytes of answers the batch keeps in memory.
+
+        Raises Overloaded if all requests together keep too many bytes.
+        """
         self._kept = size
         self._held.hold(self._coming + size)
 

@@ -53,8 +53,8 @@ def shows_items(request: Request) -> bool:
     """Return True if the answer to this request may show training items.
 
     If the setting `samples` is "here", the Host header must be `localhost` or a
-    loopback address. A hostile page can make its own host name lead to this machine
-    (DNS rebinding), but the header then has that name.
+    loopback address. A hostile page can make its own host name resolve to this machine
+    (DNS rebinding), but then the Host header has that name.
     """
     repository: Repository = request.app.state.repository
     shown = repository.settings.samples
