@@ -129,8 +129,8 @@ def keep_within(
 ) -> list[tuple[AnySchedule, int]]:
     """Add each schedule's number of changed decisions in `part` to its count.
 
-    `counted` has (schedule, count so far) pairs. Returns the pairs with the new counts,
-    up to the last schedule before the first whose count exceeds `most`.
+    `counted` has (schedule, count so far) pairs. Returns these pairs with the new
+    counts, without the first pair whose count exceeds `most` and those after it.
     """
     kept = []
     for schedule, before in counted:
@@ -165,18 +165,18 @@ def most_changed(
 ) -> float:
     """Return the largest number of changed calibration decisions that proves `alpha`.
 
-    If a schedule changes more than the share `alpha` of new decisions, then at most
-    this number of calibration decisions change with a probability of at most 1 -
-    confidence. The result is below 0 if there are too few rows for a proof.
+    For a schedule that changes more than the share `alpha` of new decisions, the
+    probability that it changes at most this number of calibration decisions is at most
+    1 - confidence. The result is below 0 if there are too few rows for a proof.
 
     Without groups, rows are independent, and the number of changed decisions is
     binomial.
 
-    With `groups` (M,), a group number for each row, only groups are independent. The
-    changed rows of a group, divided by the size of the largest group, are a number in
-    [0, 1], however the group's rows depend on each other. For the sum S of n such
-    numbers, Bentkus' bound (On Hoeffding's inequalities, Annals of Probability 32,
-    2004) says
+    With `groups` (M,), a group number for each row, only groups are independent. A
+    group's number of changed rows, divided by the size of the largest group, lies in
+    [0, 1], however the group's rows depend on each other. For the sum S of these ratios
+    over n groups, Bentkus' bound (On Hoeffding's inequalities, Annals of Probability
+    32, 2004) says
 
         P(S <= t) <= min over a > t of E max(a - B, 0) / (a - t),
 
@@ -256,8 +256,8 @@ def check_rate(
 ) -> None:
     """Check the arguments of `fit_schedule` that concern calibration.
 
-    Raises BadInput if `alpha` or `confidence` is out of range, an argument lacks the
-    argument that it needs, or there are too few calibration rows.
+    Raises BadInput if `alpha` or `confidence` is out of range, arguments that need each
+    other are not given together, or there are too few calibration rows.
     """
     if not 0 <= alpha < 1:
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")

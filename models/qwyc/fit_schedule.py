@@ -84,7 +84,7 @@ def fit_schedule(
         (N,) labels on the scale of the scores, for the orders "individual-mse" and
         "greedy-mse"; default the ensemble's sums, which need no labels.
     decisions
-        (N,) bool, the ensemble's decisions, for an ensemble with another rule for ties;
+        (N,) bool, the ensemble's decisions, needed if it decides ties differently;
         `alpha` then counts changes of these decisions. Default: True if the sum, added
         base model by base model, is at least `threshold`.
     sides
@@ -185,8 +185,8 @@ def fit_margin_schedule(
     order
         Fixed order of the T base models; default `order_by_margin_impurity`.
     decisions
-        (N,) positions of the classes that the ensemble chooses, for an ensemble that
-        does not choose the first of equal sums.
+        (N,) positions of the classes that the ensemble chooses, needed if it decides
+        ties differently. Default: the first class with the largest sum.
     alpha, costs, feature_costs, uses, confidence, groups
         As for `fit_schedule`.
     calibration, calibration_decisions

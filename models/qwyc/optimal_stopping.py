@@ -45,9 +45,9 @@ class Stopping:
         """List the remaining rows of each position, sorted by number.
 
         The list of position r is `ids[starts[r]:starts[r + 1]]`, encoded by
-        `list_entries`. Rows that lie beyond all rows that would stop wrongly, by at
-        least `SLACK` standard deviations, are left out of later lists: those outside
-        the cuts `widest[:, r]`. Example:
+        `list_entries`. A row is left out of later lists if it lies at least `SLACK`
+        standard deviations beyond all rows that would stop wrongly. These are the rows
+        outside the cuts `widest[:, r]`. Example:
 
             row       0      1      2      3      4
             number    -1     0.5    -1     3      -2

@@ -46,7 +46,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ordered:
-    """What `Schedule` and `MarginSchedule` share: a checked order, with limits."""
+    """What `Schedule` and `MarginSchedule` share: a checked order, and its limits."""
 
     order: NDArray[np.int64]
     # For each array of limits by name, the limit that never stops a row

@@ -1,1 +1,1 @@
-"""Choose among learners by a race: learners by name, strategies, and the log."""
+"""Learners by name, and races that choose among learners."""

@@ -61,8 +61,8 @@ def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> floa
 
     After the latest training, on n examples, the bound is f + (N - n) f'. f is the
     latest score, and f' the least-squares slope of the last three scores over their
-    numbers of examples; both are computed after `monotone`. With `training_bound`, the
-    bound is at most the training score.
+    numbers of examples; both use the scores that `monotone` returns. With
+    `training_bound`, the bound is at most the training score.
     """
     amounts = [line.amount for line in curve][-3:]
     scores = monotone([line.score for line in curve if line.score is not None])[-3:]
@@ -92,7 +92,10 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def whole(amount: float) -> int:
-    """Round an amount up to a whole number, but ignore a rounding error above one."""
+    """Round an amount up to a whole number.
+
+    An excess that is only a rounding error is rounded down.
+    """
     return math.ceil(amount - 1e-9 * amount)
 
 

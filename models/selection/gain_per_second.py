@@ -222,7 +222,7 @@ class _Rule:
         return {n: self._fall(n) for n in amounts if n < self.limit}
 
     def _fall(self, amount: int) -> Fall | None:
-        """Return the fall of log errors from `amount` examples to N: (mean, deviation).
+        """Return (mean, deviation) of the falls of log errors from `amount` to N.
 
         Returns None if too few learners have been trained on N.
         """
@@ -249,7 +249,7 @@ class _Rule:
         return math.log(max(self.race.best - line.score, LEAST_ERROR * self.unit))
 
     def _log_error_at(self, curve: Curve, amount: int) -> float:
-        """Return the log error of a curve at `amount` examples.
+        """Return the log error of a learning curve at `amount` examples.
 
         Between two trainings, it is interpolated linearly on log-log axes.
         """

@@ -103,7 +103,10 @@ class Worker:
         return False
 
     def _receive(self, limit_s: float | None) -> Any:
-        """Return the next message; raise TrainingDied on the process's end or delay."""
+        """Return the next message of the process.
+
+        Raises TrainingDied if the process ends or is too slow.
+        """
         process, connection = self._process, self._connection
         if process is None:
             raise TrainingDied("the race has ended")

@@ -95,10 +95,9 @@ def coarse_grid(
 ) -> tuple[str, ...]:
     """Return the fewest nested model classes that represent all (OBMS, Definition 1).
 
-    The result S is a smallest set such that every class i has a class j in S with g_i
-    <= g_j <= (1 + slack) g_i. Here g_i is the penalty of class i after T n_i / |S|
-    examples, and T is `quanta`. Raises BadInput if `slack` or `quanta` is not above 0,
-    or there are no classes.
+    For every class i, the result S has a class j with g_i <= g_j <= (1 + slack) g_i.
+    Here g_i is the penalty of class i after T n_i / |S| examples, and T is `quanta`.
+    Raises BadInput if `slack` or `quanta` is not above 0, or there are no classes.
     """
     if not (slack > 0 and quanta > 0 and classes):
         raise BadInput(

@@ -26,11 +26,11 @@ def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float
     n is the number of rows in a bin, and q estimates the probability that a row of the
     bin ends positive. A row's gain is its final sum minus its running sum.
 
-    `bins[b]` has n, the number of rows that end positive, the sum of the gains, and the
-    sum of the squared gains. `lowest` is the middle of the first bin minus the
-    threshold of the ensemble, `width` the width of a bin. For q, `NORMAL` imaginary
-    rows are added to each bin. Their gains have a normal distribution, fitted to the
-    gains of the bin and its two neighbours.
+    `bins[b]` (4,) has, in this order: n; the number of rows that end positive; the sum
+    of the gains; the sum of the squared gains. `lowest` is the middle of the first bin
+    minus the ensemble's threshold, and `width` is the width of a bin. For q, `NORMAL`
+    imaginary rows are added to each bin. Their gains have a normal distribution, fitted
+    to the gains of the bin and its two neighbours.
     """
     total = 0.0
     for b in range(bins.shape[0]):

@@ -233,10 +233,10 @@ def improve_cuts(
     """Choose the `cuts` (2, T) of all T positions anew, from the last to the first.
 
     The lists are those of `Stopping`. The cuts are changed in place, within the bounds
-    `widest` (2, T). They never become more expensive: the cost is the sum of `costs`
-    (T,) up to each row's stop, and `penalty` for each wrong stop. The probability that
-    a row ends positive is a weighted mean: 1 or 0, as the row itself ends, has the
-    weight `OWN`, and the probability of the row's level has the rest.
+    `widest` (2, T). Their cost never rises: it is the sum of `costs` (T,) up to each
+    row's stop, and `penalty` for each wrong stop. The probability that a row ends
+    positive is taken as OWN * (1 if it does, else 0) + (1 - OWN) * (probability for the
+    row's level).
     """
     last = starts.shape[0] - 2
     of_level = level_chances()
