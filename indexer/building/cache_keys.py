@@ -1,7 +1,7 @@
 """Names of cache entries, with hashes of everything that each entry depends on.
 
-A name depends only on the versions of the libraries that computed the entry. Machines
-that share a cache may have different versions of all other libraries.
+Among libraries, an entry depends only on those that computed it. So machines that share
+a cache may have different versions of all other libraries.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

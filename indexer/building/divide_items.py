@@ -74,10 +74,11 @@ def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
 
 
 def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Division:
-    """Divide the first split's training rows into a race's training and validation.
+    """Return training rows and validation rows for a race of learners.
 
-    The race of learners thus uses no item that quality is measured on. With
-    cross-validation this cannot be avoided, as every item is a test item of some fold.
+    They are the training rows of the first split, so the race uses no item that quality
+    is measured on. With cross-validation this cannot be avoided, as every item is
+    tested on in some fold.
     """
     ((train, _), *_) = splits
     ((fit, test),) = split(

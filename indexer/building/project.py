@@ -59,7 +59,8 @@ class Data(Part, frozen=True):
     images
         A folder with one sub-folder of image files for each class.
     table
-        A CSV, Parquet or JSON Lines file; each row is a record.
+        A CSV, Parquet or JSON Lines file, or a folder of Parquet files; each row is a
+        record.
     texts
         A JSON Lines file, each line an object with the text and its label; or a folder
         with one sub-folder of text files for each class.

@@ -234,8 +234,8 @@ def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
     """Return True if numeric labels are quantities rather than names of classes.
 
     `values` are the distinct labels, and `counts` the number of items with each label.
-    Labels are quantities if there are more than 20 distinct labels, and some label is
-    not a whole number or has fewer than 5 items.
+    Labels are quantities if there are more than 20 distinct labels, of which at least
+    one is not a whole number or occurs fewer than 5 times.
     """
     if len(values) <= MOST_NUMBERS:
         return False

@@ -24,13 +24,15 @@ def split(
 ) -> list[tuple[Rows, Rows]]:
     """Return pairs of training rows and test rows: one pair, or one pair per fold.
 
-    The test items are chosen by the first rule that applies. If the project names test
-    items, there is one pair with these. If items have times, there is one pair, whose
-    test rows are the newest share `held_out` of the items. If `folds` is given,
-    `divide_groups` makes that many parts, and each part is the test rows of one pair.
-    Otherwise it makes round(1 / held_out) parts, and the first part is the test rows of
-    one pair. If `divide_groups` makes n parts and `train_rare` is true, groups with
-    items of a class that has fewer than n groups are never tested on.
+    The test rows are, by the first rule that applies:
+
+    * the test items that the project names;
+    * if items have times, the newest share `held_out` of the items;
+    * if `folds` is given, in each pair another of `folds` parts;
+    * otherwise, the first of round(1 / held_out) parts.
+
+    `divide_groups` makes the parts. If there are n parts and `train_rare` is true, a
+    group is never tested on if it has items of a class with fewer than n groups.
     """
     if dataset.tested is not None and dataset.tested.any():
         parts = [dataset.tested]
@@ -113,9 +115,9 @@ def treat_rare_classes(
 ) -> tuple[Dataset, Rows]:
     """Apply the project's setting `on_rare_class` to the rare classes of a data set.
 
-    A class is rare if it has fewer groups than `fewest` or `terms.rare_below`. Rare
-    classes stop the build, are left out, are merged into one, or are only trained on.
-    Returns the new data set, and the positions of its items in the old one.
+    A class is rare if it has fewer groups than `fewest` or than `terms.rare_below`.
+    Rare classes stop the build, are left out, are merged into one, or are only trained
+    on. Returns the new data set, and the positions of its items in the old one.
     """
     fewest = max(fewest, terms.rare_below or 0)
     rare = rare_classes(dataset, fewest)

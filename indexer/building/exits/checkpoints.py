@@ -89,9 +89,9 @@ class CheckpointMargins:
     """Margins of items at a plan's checkpoints, in the form that `Stopping` reads.
 
     `Stopping` stops items with low numbers, whereas items with high margins are to
-    exit. So margins are negated. They are also divided by about their standard
-    deviation at the checkpoint. An exit is wrong if the last checkpoint would choose
-    another class.
+    exit. So margins are negated. They are also divided by their standard deviation at
+    the checkpoint, rounded to a power of two. An exit is wrong if the last checkpoint
+    would choose another class.
     """
 
     border: float | None = None
@@ -131,7 +131,7 @@ def fit_exits(
     Parameters
     ----------
     answers
-        Answers for N items that no model was trained on.
+        Answers at checkpoints 0 to K, for items that no model was trained on.
     costs
         Cost of each checkpoint, at least 0, shape (K + 1,): of its model, and of the
         features computed since the checkpoint before.
