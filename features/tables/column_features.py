@@ -233,8 +233,8 @@ def columns(
 
     The keys of all mappings but `declared` are columns; other keys are ignored.
     `orders` has the order of day and month, "MDY" or "DMY", for dates in which both are
-    numbers. `declared` has the cost of obtaining these columns, by unit: `{"s":
-    0.002}`, `{"usd": 22.78}`.
+    numbers. `declared` has the cost of obtaining these columns, by unit:
+    `{"s": 0.002}`, `{"usd": 22.78}`.
 
     Examples
     --------

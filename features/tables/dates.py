@@ -6,8 +6,8 @@ people write it: `2024/5/1`, `1 May 2024`, `May 1, 2024 2:30 pm`, `Wed, 01 May 2
 `31/01/24`, a `DateOrder` says whether the day or the month is first. A time without a
 zone is in UTC. A month without a day means its first day.
 
-A time of day or a duration, such as `14:30`, `2:30 pm`, `26:15:00` and `1 day
-02:15:00`, is added to the beginning of 1970, which makes it a date.
+A time of day or a duration, such as `14:30`, `2:30 pm`, `26:15:00` and
+`1 day 02:15:00`, is added to the beginning of 1970, which makes it a date.
 """
 
 import math
