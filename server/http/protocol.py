@@ -482,7 +482,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.on_body(piece)
 
     def on_body(self, body: bytes) -> None:
-        """Pass a piece of the body to the ASGI cycle, or keep it until a cycle starts.
+        """Pass a piece of the body to the ASGI cycle, or keep it if none has started.
 
         The parser calls this for each piece.
         """
