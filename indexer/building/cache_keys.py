@@ -1,7 +1,7 @@
 """Names of cache entries, with hashes of everything that each entry depends on.
 
-Among libraries, an entry depends only on those that computed it. So machines that share
-a cache may have different versions of all other libraries.
+An entry depends on the versions of those libraries only that computed it. So machines
+that share a cache may have different versions of other libraries.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

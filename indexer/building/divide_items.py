@@ -76,9 +76,9 @@ def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
 def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Division:
     """Return training rows and validation rows for a race of learners.
 
-    They are the training rows of the first split, so the race uses no item that quality
-    is measured on. With cross-validation this cannot be avoided, as every item is
-    tested on in some fold.
+    Both are training rows of the first split, so the race uses no item that quality is
+    measured on. With cross-validation it uses some, as every item is tested on in some
+    fold.
     """
     ((train, _), *_) = splits
     ((fit, test),) = split(

@@ -277,7 +277,7 @@ class StoredNames(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> "StoredNames": ...
     def __getitem__(self, place: int | slice) -> "str | StoredNames":
-        """Make an item's name; a slice yields names that are made when accessed."""
+        """Make an item's name; for a slice, return names that are made on access."""
         if isinstance(place, slice):
             return StoredNames(self._items[place])
         return self._items.name(int(self._items.rows[place]))

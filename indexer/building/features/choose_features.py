@@ -232,10 +232,10 @@ def _refuse_unsteady(
 
 
 def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
-    """Find each feature's width; check that computing a feature twice is the same.
+    """Find each feature's width; check that features are deterministic.
 
-    Widths come from the first usable item. The check computes items from small to
-    large, since some features draw at random only for large items.
+    Widths come from the first usable item. The check computes items of all sizes twice,
+    since some features draw at random only for large items.
     """
     unusable: BadItem | None = None
     for item, name in zip(dataset.items, dataset.names, strict=True):
@@ -275,9 +275,10 @@ def _functions(
 def _groups(
     project: Project, dataset: Dataset, texts: TextColumns, on_texts: Chosen
 ) -> tuple[list[Columns], list[str]]:
-    """Return groups of columns that are features, and the other columns of free text.
+    """Return groups of columns that are features, and columns that get text features.
 
-    The latter get the default features of texts.
+    The latter are columns of free text for which the project names no features; they
+    get the default features of texts.
     """
     features = project.features
     chosen = features.columns or features.use or features.files
