@@ -98,7 +98,7 @@ class FittedColumns:
         )
 
     def _fits(self, names: Sequence[str]) -> bool:
-        """Return True if a frame's names match the fitted names, or none are known.
+        """Return True if a frame's names match the fitted names, or these are unknown.
 
         By LightGBM's rules, names made from column numbers match all other names.
         """
@@ -110,7 +110,7 @@ class FittedColumns:
         return {*given} != {*own} and (_unnamed(own) or _unnamed(given))
 
     def _known(self, frame: Frame) -> Mapping[int, Sequence[Any]]:
-        """Map each categorical column's position to its categories, as fitted."""
+        """Map each categorical column's position to its fitted categories."""
         given = [j for j, kind in enumerate(frame.kinds) if kind != "numbers"]
         if self.rules == "LightGBM":
             if len(given) != len(self.categories):

@@ -1,4 +1,4 @@
-"""Models without inputs: their answer is always the same class shares, or mean."""
+"""Models without inputs: every answer is the class shares, or mean, of the labels."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

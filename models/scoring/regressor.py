@@ -1,4 +1,4 @@
-"""A compiled regressor or ranker: a sum of trees or linear terms, then a link."""
+"""A compiled regressor or ranker: a link function of a sum of trees or linear terms."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -21,7 +21,7 @@ LINKS: tuple[Link, ...] = get_args(Link)  # model files store a link's position 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regressor(ReadsFrames):
-    """A compiled regressor: a sum of trees or linear terms, and a link function.
+    """A compiled regressor: a link function of a sum of trees or linear terms.
 
     A regressor is immutable, and threads may share it.
 

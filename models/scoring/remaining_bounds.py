@@ -43,9 +43,9 @@ class RemainingBounds:
         return lower, upper
 
     def enough(self, tolerance: float) -> tuple[int, float]:
-        """Return how many first base models to keep, and a constant for the others.
+        """Return the number of first base models to keep, and a constant for the rest.
 
-        The sum of the others differs from the constant by at most `tolerance`.
+        The sum of the rest differs from the constant by at most `tolerance`.
         """
         if not tolerance >= 0:
             raise BadInput(f"tolerance is {tolerance!r}; it must be at least 0")

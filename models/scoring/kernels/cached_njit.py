@@ -1,9 +1,9 @@
 """A replacement of numba's `njit`: compiles a kernel when needed, once per machine.
 
 Compiling all kernels takes most of a minute, and an index needs only a few. So a kernel
-is compiled for the types that it declares when it is first called, or when a kernel
-that calls it is compiled. If another process has compiled the kernel, its code is
-loaded.
+is compiled only when it is first called, or when a kernel that calls it is compiled. It
+is compiled for the types that it declares. If another process has compiled the kernel,
+its code is loaded.
 """
 
 from collections.abc import Callable

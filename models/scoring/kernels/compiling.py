@@ -19,8 +19,8 @@ class Compiling:
     def of(self, kernel: str) -> Iterator[None]:
         """Tell the listener about `kernel`, which the `with` block compiles.
 
-        For nested blocks, only the outermost is told. The caller must hold numba's
-        compiler lock.
+        Of nested blocks, the listener is told only about the outermost. The caller must
+        hold numba's compiler lock.
         """
         if self.tell is not None and self._depth == 0:
             self.tell(kernel)

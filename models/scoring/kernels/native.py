@@ -100,14 +100,14 @@ def entry(kernel: Any) -> Any:
 
 
 def constant(kind: Any, number: Any) -> Any:
-    """Return an LLVM vector of type `kind`, with a constant in each element."""
+    """Return a constant LLVM vector of type `kind`, with `number` in each element."""
     return ir.Constant(kind, [kind.element(number)] * kind.count)
 
 
 def spread(builder: Any, number: Any, kind: Any) -> Any:
-    """Return an LLVM vector of type `kind`, with a value in each element.
+    """Return an LLVM vector of type `kind`, with `number` in each element.
 
-    Unlike in `constant`, the kernel computes the value.
+    Unlike in `constant`, `number` is an LLVM value, which the kernel computes.
     """
     none = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(none, number, INT(0))

@@ -33,7 +33,7 @@ def rescale(z: Floats, table: Floats, operation: int) -> None:
     """Fill the missing inputs in z (d,), and scale all inputs, in place.
 
     An input becomes (z - center) / scale * gain + offset, clipped to [low, high]. The
-    rows of `table` (7, d) are the fillings, center, scale, gain, offset, low and high.
+    rows of `table` (7, d) are filling, center, scale, gain, offset, low and high.
     `operation`, one of `AFFINES`, decides how intermediate results are rounded.
     """
     for j in range(z.shape[0]):
