@@ -45,9 +45,10 @@ class Stopping:
         """List the remaining rows of each position, sorted by number.
 
         The list of position r is `ids[starts[r]:starts[r + 1]]`, encoded by
-        `list_entries`. A row is left out of later lists if it lies at least `SLACK`
-        standard deviations beyond all rows that would stop wrongly. These are the rows
-        outside the cuts `widest[:, r]`. Example:
+        `list_entries`. A row is left out of later lists once it lies far beyond all
+        rows that would stop wrongly: at least `SLACK` times the standard deviation of
+        what later base models add. These are the rows outside the cuts `widest[:, r]`.
+        Example:
 
             row       0      1      2      3      4
             number    -1     0.5    -1     3      -2
@@ -84,7 +85,8 @@ class Stopping:
     ) -> NDArray[np.uint8]:
         """Return the levels (n,) of listed rows: how likely each is to end positive.
 
-        Outside [a, b), the level is 255 for a row that ends positive, else 0.
+        Of the rows outside [a, b), those that end positive have the level 255, others
+        0.
         """
         levels = np.where(positive, np.uint8(255), np.uint8(0))
         if self.sums.border is not None and a < b:

@@ -172,8 +172,8 @@ def unsettled(
 ) -> Flags:
     """Return a mask (n,) of the rows that should not stop now at their `values` (n,).
 
-    `whole` is the cost of all base models together. A wrong stop costs `penalty *
-    whole`, continuing costs `ONWARD * whole`.
+    Costs are multiples of `whole`, the cost of all base models together: `penalty` for
+    a wrong stop, `ONWARD` for continuing.
     """
     ascending = np.argsort(values, kind="stable")
     ordered = values[ascending]

@@ -167,9 +167,9 @@ class IterationsArm:
 def validate(
     model: Any, measure: Score, rows: Split, start_s: float, now: Clock
 ) -> TrainingOutcome:
-    """Score a model whose training has just ended, and return scores and seconds.
+    """Score a newly trained model on the split `rows`; return scores and seconds.
 
-    The training began at `start_s`. The training score is computed only if `rows` has
+    Its training began at `start_s`. The training score is computed only if `rows` has
     training rows.
     """
     fitted_s = now()
