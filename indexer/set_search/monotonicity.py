@@ -16,8 +16,8 @@ RESOLUTION = 10_000  # steps of the histogram of losses, for losses from 0 to 1
 class Violations:
     """Pairs of a trained set and its superset in which the superset is less accurate.
 
-    The distance of a pair is the number of features that only the superset has. These
-    are the measurements of ICSP's appendix, figures (a) and (b).
+    The distance of a pair is the number of features that only the superset has. The
+    attributes are the numbers that ICSP's appendix shows in its figures (a) and (b).
     """
 
     pairs: NDArray[np.int64]  # (m + 1,) int64: Number of compared pairs, by distance

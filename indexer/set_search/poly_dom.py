@@ -267,9 +267,9 @@ def search(
 
 
 def _steps(target: float, state: _State) -> Iterator[float]:
-    """Yield decreasing alphas, ending with `target`.
+    """Yield decreasing alphas, down to `target`.
 
-    Each is halfway between `target` and the alpha proven so far.
+    Each is halfway between `target` and the alpha that the search has proven so far.
     """
     alpha = max(FIRST_ALPHA, target)
     while alpha - target > SMALLEST_STEP:

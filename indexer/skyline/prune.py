@@ -34,9 +34,8 @@ def prune(
     A candidate dominates another if it is at least as accurate and costs no more at
     every size in the range `sizes` (ICSP, properties 3.6 and 3.7). Of equal candidates,
     the first row is returned. Costs are compared at all sizes, by the exact crossings
-    of cost curves. Dominance does not allow for a factor alpha of lost accuracy,
-    because such factors would multiply in a chain of candidates that dominate each
-    other.
+    of cost curves. A dominating candidate may not be less accurate, not even by a small
+    factor alpha: in a chain of dominating candidates, the factors would multiply.
 
     With a range of `budgets`, the function returns only the candidates that are the
     best choice for some size in `sizes` and some budget in `budgets`. This needs sizes

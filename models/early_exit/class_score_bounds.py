@@ -134,7 +134,7 @@ class ClassBounds:
     bound: Any  # Compiled `bound_scores`
 
     def of(self, used: int, totals: Floats) -> Bounds:
-        """Return (least, largest) for the row's score of each of K classes.
+        """Return bounds (least, largest) on the row's score for each of K classes.
 
         The row stopped after `used` >= 1 base models, with the sums `totals` (K,).
         """

@@ -30,8 +30,8 @@ def compile(source: Any) -> Any:
         A fitted classifier, regressor or ranker of scikit-learn, LightGBM or XGBoost; a
         `LatticeEnsembleClassifier`; a Pipeline of simple transformers with such a model
         at its end; a FrozenEstimator of such a model; or a fitted GridSearchCV or
-        similar search, for its best estimator. Also a Booster of LightGBM or XGBoost,
-        or the path of a LightGBM text file or an XGBoost JSON or UBJSON file
+        similar search, whose best estimator is compiled. Also a Booster of LightGBM or
+        XGBoost, or the path of a LightGBM text file or an XGBoost JSON or UBJSON file
         (`save_model`); files are read without these libraries. The labels of a Booster
         or file are 0 to K - 1, and the class scores are the results of its `predict`.
         Of an XGBoost file after early stopping, only the rounds up to the best are

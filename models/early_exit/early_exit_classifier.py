@@ -39,8 +39,8 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
 
     For each row, base models are added until the decision is sure enough. As with
     scikit-learn's TunedThresholdClassifierCV(cv="prefit"), the ensemble is already
-    fitted, and `fit` gets held-out rows. Labels are not needed, and rows have no
-    weights. `clone` keeps the fitted ensemble. For more control see `compile` and
+    fitted, and `fit` gets held-out rows. Labels and sample weights are not used.
+    `clone` keeps the fitted ensemble. For more control see `compile` and
     `Ensemble.fit_early_exit`.
 
     Parameters

@@ -45,7 +45,7 @@ class Blocks:
         return np.cumsum(self.sizes) - self.sizes
 
     def sums(self, scores: Floats) -> Floats:
-        """Add up the scores in each block: (N, B) or (N, B, K).
+        """Add up the scores of each block: (N, B) or (N, B, K).
 
         `scores` (N, T) or (N, T, K) are the scores of single base models.
         """
@@ -179,7 +179,7 @@ def shuffle_scores(
 def swap_columns(
     rows: NDArray[np.float32], *, copies: int = 3, swaps: float = 1.0, seed: int = 0
 ) -> NDArray[np.float32]:
-    """Add copies of rows, with some columns replaced by those of other rows.
+    """Add copies of rows in which some columns have the values of other rows.
 
     An ensemble is surer of its training rows than of fresh rows, so a schedule fitted
     on training rows stops too early. If about one column of a copy comes from another

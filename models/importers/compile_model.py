@@ -130,7 +130,7 @@ OTHER_FILES = (
 def compilable(estimator: Any) -> str | None:
     """Return the full name of an estimator's class, or None for a Pipeline.
 
-    The estimator need not be fitted. BadModel if its class has no compiled form.
+    The estimator need not be fitted. Raises BadModel if its class has no compiled form.
     """
     transformers, last = _split(estimator)
     for transformer in transformers:

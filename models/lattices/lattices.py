@@ -27,9 +27,9 @@ class Lattices(SumOfTerms):
     value has a calibrated value of its own, and values beyond the outer keypoints are
     clipped. A lattice interpolates between all its 2^S vertices. Alternatively, it
     interpolates between the S + 1 vertices of the simplex that contains its inputs
-    (Lovasz's extension), which is several times as fast. If the calibrators of an input
-    ascend, and the vertices along it, then raw scores never fall as the input rises, to
-    the last bit.
+    (Lovasz's extension), which is several times as fast. If all calibrators of an input
+    ascend, and all vertices ascend along it, then raw scores never fall as the input
+    rises, to the last bit.
     """
 
     preparation: Preparation  # Step from full rows to the d inputs

@@ -95,7 +95,7 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
 
     `sums` are (N, R). This is a logistic regression, with a penalty of about the weight
     of one row, which keeps the slope near 1 and the bias near the given `bias`. Without
-    the penalty, no slope would be the best if the sums separate all classes.
+    the penalty, the best slope would be infinite if the sums separate all classes.
     """
     if sums.shape[1] == 1:
         sums = np.column_stack([np.zeros(len(sums)), sums])

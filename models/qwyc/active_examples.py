@@ -45,9 +45,9 @@ class ActiveExamples:
         return self.rows[places], self.sums[places], self.final[places]
 
     def take(self, place: int) -> int:
-        """Use the base model at position `place` of `models`, and return it.
+        """Use the base model `models[place]`, and return its number.
 
-        Its scores are added to `sums`, and it is removed from `models`.
+        The base model's scores are added to `sums`, and it is removed from `models`.
         """
         self.sums = self.sums + self.scores[self.rows, self.columns[place]]
         model = int(self.models[place])

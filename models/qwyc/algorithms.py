@@ -78,12 +78,12 @@ def stop_most(
 def most_stops(
     values: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[int, int]:
-    """Return (a, b) such that as many values as possible stop.
+    """Return (a, b) such that as many rows as possible stop.
 
-    The rows of `values[:a]` stop as negative, those of `values[b:]` as positive, the
-    rest do not stop. `values` must ascend. At most `allowed` rows may stop as errors:
-    positive rows in `values[:a]`, other rows in `values[b:]`. Unless `both`, b is the
-    number of values.
+    `values` are the rows' sums, ascending. The rows of `values[:a]` stop as negative,
+    those of `values[b:]` stop as positive, and the rest do not stop. At most `allowed`
+    rows may stop as errors: positive rows in `values[:a]`, other rows in `values[b:]`.
+    Unless `both`, b is the number of values.
     """
     n = len(values)
     valid = parted(values)

@@ -320,10 +320,11 @@ def early_one(row: Rows, address: int) -> tuple[int, float]:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
-    """Add one row's lattices to `totals` (R,), until the best class leads enough.
+    """Add lattices to `totals` (R,) until the best class's lead exceeds a margin.
 
-    The lattices are packed at `address`. Returns 4 * (number of lattices added) + the
-    answer. The answer is `BEST`, or `UNDECIDED` if no lead was large enough.
+    The lattices are packed at `address`, and evaluate one row. Returns 4 * (number of
+    lattices added) + the answer. The answer is `BEST`, or `UNDECIDED` if the lead never
+    exceeded its margin.
     """
     table = table_at(address, TABLE)
     work = reserve(table)

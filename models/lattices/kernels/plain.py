@@ -3,8 +3,8 @@
 All results are exact or rounded to whole numbers, so they do not depend on the
 processor. Calibrated inputs are multiples of 2^-20 in [0, 1], and vertices are whole
 numbers of at most 2^30. So a weighted mean of vertices is exact before it is rounded to
-a whole number. Each of these steps is monotonic in each of its inputs, to the last bit,
-and sums of lattices are the same in any order.
+a whole number. Each step is monotonic in each of its inputs, to the last bit, and sums
+of lattices are the same in any order.
 
 Shapes: d inputs of P keypoints, T lattices over S inputs, R raw scores, V = 2^S
 vertices. Bit s of a vertex's index is its coordinate s. Indices are unsigned, because

@@ -54,10 +54,10 @@ def weigh(inputs: Floats, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64[::1]), **OPTIONS)
 def residuals(margins: Floats, y: int, out: Floats) -> None:
-    """Write to `out` (R,) the derivatives of a row's log loss by its raw scores.
+    """Write the gradient of a row's log loss with respect to its raw scores.
 
-    `margins` (R,) are the raw scores. Each derivative is the predicted probability of a
-    class, less 1 for the true class `y`.
+    `margins` (R,) are the raw scores. Each number in `out` (R,) is the predicted
+    probability of a class, less 1 for the true class `y`.
     """
     if margins.shape[0] == 1:
         out[0] = 0.5 * (1.0 + math.tanh(0.5 * margins[0])) - float(y)
@@ -161,11 +161,11 @@ def slope_between_all(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Compute two gradients of the loss, for one lattice between all its vertices.
+    """Compute gradients for a lattice that interpolates between all its vertices.
 
-    `slopes` (R,) are the derivatives with respect to the lattice's scores. The gradient
-    with respect to its `vertices` is added to `by_vertex` (R, V). The gradient with
-    respect to its `inputs` is written to `out` (S,).
+    `slopes` (R,) are the derivatives of the loss with respect to the lattice's scores.
+    The gradient with respect to its `vertices` is added to `by_vertex` (R, V). The
+    gradient with respect to its `inputs` is written to `out` (S,).
     """
     V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)
@@ -272,8 +272,8 @@ def adam(
 ) -> None:
     """Update `parameters` by one step of Adam (Kingma and Ba, Algorithm 1).
 
-    `slopes` is the gradient. The moments `means` and `squares` are also updated. `step`
-    counts from 1.
+    `slopes` is the gradient, `rate` the learning rate, and `step` counts from 1. The
+    moments `means` and `squares` are also updated.
     """
     first, second = 1.0 - 0.9**step, 1.0 - 0.999**step
     for i in range(parameters.shape[0]):

@@ -151,10 +151,10 @@ def early_one(row: NDArray[np.float32], table_address: int) -> tuple[int, float]
 def early_by_margin(
     row: NDArray[np.float32], table_address: int, totals: Floats
 ) -> int:
-    """Add a row's terms to `totals` (R,), until the best class leads enough.
+    """Add a row's terms to `totals` (R,) until the best class's lead exceeds a margin.
 
     Returns 4 * (number of terms added) + the answer. The answer is `BEST`, or
-    `UNDECIDED` if no lead was large enough.
+    `UNDECIDED` if the lead never exceeded its margin.
     """
     table = table_at(table_address, TABLE)
     B, R, work, at = (
