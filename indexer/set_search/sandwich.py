@@ -97,7 +97,7 @@ class _DenseSandwich:
 
 
 class _SparseSandwich:
-    """Bounds of the accuracies of sets of many features, computed when needed.
+    """The bounds of `_DenseSandwich` for more features, computed when needed.
 
     The memory grows with the number of trained sets, not with 2 ** m.
     """

@@ -120,8 +120,9 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             Not used.
         groups
             (N,) number or name of each row's group, if some rows belong together,
-            such as the rows of one patient. All rows of a group go to the same half,
-            and the promise allows for dependence within groups.
+            such as the rows of one patient. Groups need a `confidence`: all rows of a
+            group go to the same half of the rows, and the promise allows for dependence
+            within groups.
 
         Raises
         ------

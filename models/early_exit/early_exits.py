@@ -290,7 +290,7 @@ class MarginExit(_Evaluator):
 def make_evaluator(
     classifier: Classifier, terms: BaseModels, schedule: Schedule | MarginSchedule
 ) -> EarlyExit | MarginExit:
-    """Make the evaluator of base models that follows a schedule.
+    """Make an evaluator that adds base models and stops as a schedule says.
 
     The result is an `EarlyExit` for a `Schedule` (two classes), and a `MarginExit` for
     a `MarginSchedule`.

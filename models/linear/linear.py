@@ -23,9 +23,9 @@ from .kernels.sums import linear, linear_one
 class Linear(SumOfTerms):
     """A linear model: logistic regression, SVM, ridge, LDA, discrete naive Bayes, ...
 
-    scikit-learn's BLAS may add terms in a different order, so raw scores may differ
-    from scikit-learn's in the last bits (about 1e-15 of the largest term). Rows with
-    NaN or infinity raise `BadRow`.
+    The BLAS library that scikit-learn calls may add terms in a different order, so raw
+    scores may differ from scikit-learn's in the last bits (about 1e-15 of the largest
+    term). Rows with NaN or infinity raise `BadRow`.
     """
 
     preparation: Preparation  # Step from full rows to the d inputs
