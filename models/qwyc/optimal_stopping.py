@@ -99,7 +99,7 @@ class Stopping:
         return self.thresholds(self.cheapest(changes_allowed(alpha, self.rows)))
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds for `calibrate`, from the most careful to the boldest."""
+        """Yield thresholds to calibrate, by increasing number of changed decisions."""
         careful, *bolder = self.penalties(RUNGS)
         first = self.thresholds(self.cuts(careful))
         yield from widened(*first, spread_of(self.sums))
