@@ -100,6 +100,9 @@ def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
 
 
 def check_rows(fine: NDArray[np.bool_], fault: str) -> None:
-    """Raise BadInput if a row is not `fine`; name the first such row and its fault."""
+    """Raise BadInput if a candidate is not `fine`.
+
+    The error names the first such candidate and the `fault`.
+    """
     if not fine.all():
         raise BadInput(f"candidate {int(np.argmin(fine))} has {fault}")

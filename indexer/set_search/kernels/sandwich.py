@@ -75,7 +75,7 @@ def lower_subsets(above: Floats, start: int, stop: int) -> None:
 
 @njit(void(FLOATS_OUT, FLOATS_OUT, int64), **OPTIONS)
 def spread(below: Floats, above: Floats, m: int) -> None:
-    """Pass changed bounds on, in place: `below` to supersets, `above` to subsets."""
+    """Propagate changed bounds in place: `below` to supersets, `above` to subsets."""
     inner = min(m, INNER_BITS)
     for block in range(0, below.shape[0], 1 << inner):
         raise_supersets(below[block : block + (1 << inner)], 0, inner)
