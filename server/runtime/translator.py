@@ -140,7 +140,7 @@ class Translator:
     def _report_gaps(
         self, answer: Answer, gaps: Gaps, request: Request, outcome: Outcome
     ) -> None:
-        """Set the answer's `unknown`, `missing` and `best_next` columns."""
+        """Set the answer's fields `unknown`, `missing` and `best_next`."""
         if gaps.unknown:
             answer.unknown = gaps.unknown
         if missing := self.missing(gaps, outcome.row):

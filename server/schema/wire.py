@@ -68,9 +68,9 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
 
     If the model may stop early, `base_models` is its number of trees, lattices or
     linear terms, and `base_models_used` is the number of them that were evaluated. If
-    the model did stop early, `scores` is null unless the request is `exact`. Then
-    `score_bounds` has the minimum and maximum possible score of each class, if base
-    models have bounds.
+    the model did stop early, `scores` is null. Instead, `score_bounds` has the minimum
+    and maximum possible score of each class, if the base models have bounds. If the
+    request is `exact`, no model stops early.
     """
 
     label: str | None
