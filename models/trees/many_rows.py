@@ -96,7 +96,7 @@ def pack_many_rows(
     """Lay trees out, in `order`, for the evaluation of many rows at once.
 
     Returns None for more than `MOST_LEAVES` leaves in a tree, or more than `MOST_CODES`
-    codes: then one row at a time is faster.
+    codes of a row: then one row at a time is faster.
     """
     inner, tree_of, terms = slots.inner, trees.tree_of, trees.leaves.shape[1]
     tests, leaves = (

@@ -94,8 +94,9 @@ class Trees(TreeArrays, SumOfTerms):
     def margin_one(self, row: Rows) -> float | None:
         """Return a row's raw score, or None if no kernel can compute it.
 
-        It cannot if there are several raw scores, if rows must be prepared, or if the
-        row is not a contiguous float32 array with enough columns.
+        It cannot if the trees are not packed or have several raw scores, if rows must
+        be prepared, or if the row is not a contiguous float32 array with enough
+        columns.
         """
         packed = self.packed
         if packed is None or packed.enter is None or not is_dense(row, packed.width):

@@ -28,10 +28,10 @@ class ExitAudit:
     For each number c in `TIMES`, a test compares two hypotheses about the rate at which
     drawn answers change: c * alpha against alpha. A test is a Shiryaev-Roberts sum of
     likelihood ratios, which detects a change of the rate at any time. The alarm is
-    raised if the mean of these sums exceeds `quiet`. If each answer changes with a
-    probability of at most alpha, the expected sum after n answers is at most n, and the
-    mean number of drawn answers until a false alarm is at least `quiet` (Shin, Ramdas
-    and Rinaldo, E-detectors, 2022).
+    raised if the mean of these sums exceeds `quiet`; with alpha = 0, if any answer
+    changes. If each answer changes with a probability of at most alpha, the expected
+    sum after n answers is at most n, and the mean number of drawn answers until a false
+    alarm is at least `quiet` (Shin, Ramdas and Rinaldo, E-detectors, 2022).
 
     Threads may share the object. `alpha` is in [0, 1), or None if nothing is promised;
     then there is no alarm. `share` is in [0, 1]. BadInput is raised for other values.
