@@ -53,9 +53,9 @@ class WorkerCheck(NamedTuple):
         """Make the test from the libraries, code and files of this process.
 
         A worker passes if it has the same libraries and code, `files` of the same
-        content, and `data` files of the same lengths. Unless it is there already, a
-        file with random content is written to the folder `shared`. A worker that sees a
-        different folder under this path lacks the file, and fails.
+        content, and `data` files of the same lengths. A file with random content is
+        written to the folder `shared`, unless it exists. A worker that sees a different
+        folder under this path lacks the file, and fails.
         """
         needed = list(files)
         if shared is not None:

@@ -93,12 +93,12 @@ class Workers:
         """Call a function with each tuple of arguments, and yield the results.
 
         Other processes must be able to import the function. Results come in the order
-        of the arguments if `ordered` is true, otherwise as the calls end. `keep` is
-        called with each result as soon as its call ends. If a worker dies, its call is
-        repeated. After the last retry, this method raises WorkerLost. The error names
-        the `stage` and the call, described by `doing(*arguments)`, and ends with the
-        advice `cure`. If a call raises an error, all other calls are cancelled, and
-        this method raises the error.
+        of the arguments if `ordered` is true, otherwise in the order in which calls
+        end. `keep` is called with each result as soon as its call ends. If a worker
+        dies, its call is repeated. After the last retry, this method raises WorkerLost.
+        The error names the `stage` and the call, described by `doing(*arguments)`, and
+        ends with the advice `cure`. If a call raises an error, all other calls are
+        cancelled, and this method raises the error.
         """
         keep = keep or (lambda result: None)
         if self.executor is None:

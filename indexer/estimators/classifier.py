@@ -65,8 +65,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         "log_loss" or "cost". A learner that accepts class weights is trained with
         weights that suit the measure; see `[quality]` of PROJECT.toml.
     confusion_costs
-        Costs for the measure "cost": a mapping from the right class to a mapping from
-        the answered class to the cost of this answer.
+        Costs for the measure "cost": `confusion_costs[right][answer]` is the cost of an
+        answer. Costs that are not named are 0 for right answers, and 1 for wrong ones.
     exits
         If False, a server always evaluates the whole plan. If True, it may answer
         early; see `[exits]` of PROJECT.toml.

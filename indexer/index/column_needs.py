@@ -108,7 +108,7 @@ class ColumnNeeds:
         return masks
 
     def read_by(self, features: int) -> int:
-        """Return a mask of the columns that some features read (a mask, too)."""
+        """Return a mask of the columns read by the features in the mask `features`."""
         bits = 0
         for k, needs in enumerate(self._needs):
             bits |= needs.columns if features >> k & 1 else 0

@@ -188,7 +188,8 @@ def compared_models(rows: int) -> list[int]:
 def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
     """Return the medians over the rounds that were timed.
 
-    `parts` is the result of `time_features`, and `models` of `time_models`.
+    `parts` is the result of `time_features`, and `models` of `time_models`. `steps` is
+    the number of steps.
     """
     middle = np.median(parts, axis=0)
     return MachineTimes(

@@ -143,8 +143,8 @@ def mean_costs(
 ) -> NDArray[np.float64]:
     """Return the mean cost polynomials (C, T) of candidates, which early exits reduce.
 
-    `coefficients` (C, T) are the costs without early exits. An item that ends at a
-    checkpoint costs the features before the checkpoint, and the models of all
+    `coefficients` (C, T) are the costs of items that end at no checkpoint. An item that
+    ends at a checkpoint costs the features before the checkpoint, and the models of all
     checkpoints so far. The mean weights these costs by the share of items that end at
     each checkpoint, or at the end of the plan.
     """

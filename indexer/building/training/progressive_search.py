@@ -1,9 +1,9 @@
 """A search that trains good sets early, and then bounds the quality of all others.
 
-First, `order_by_gain` orders the features by training models on a sample of the rows.
-Then the sets of the first 1, 2, ... features in this order are trained on all rows.
-Last, Poly-Dom runs with smaller and smaller alphas, until the project's alpha is proven
-or the time is up.
+First, `order_by_gain` finds two orders of the features, with models trained on a sample
+of the rows. Then the sets of the first 1, 2, ... features of each order are trained on
+all rows. Last, Poly-Dom runs with smaller and smaller alphas, until the project's alpha
+is proven or the time is up.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence

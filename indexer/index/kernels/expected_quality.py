@@ -100,11 +100,11 @@ def promise_of(
 ) -> float:
     """Return the expected quality of computing features in order, less the risk.
 
-    The risk is the quality that is lost if the first feature takes too long. `gains`
-    has the quality of the best answer after 0, 1, ... features of the order. `done` and
-    `paid` are masks of the features and steps computed already, `quality` is the
-    quality of the best answer so far, and `time_s` the seconds left. For other
-    arguments see `most_promising`.
+    The risk, 0 unless `careful`, is the expected loss of quality if the first feature
+    takes too long. `gains` has the quality of the best answer after 0, 1, ... features
+    of the order. `done` and `paid` are masks of the features and steps computed
+    already, `quality` is the quality of the best answer so far, and `time_s` the
+    seconds left. For other arguments see `most_promising`.
     """
     steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
     secured = expected = quality
