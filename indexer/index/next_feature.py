@@ -57,7 +57,7 @@ class AnytimeRule:
     needs: NDArray[np.int64]  # (m,) int64: Steps that each feature needs, as masks
     model_s: Floats  # (C,) float64: Seconds of each candidate's model
     # Distance from the median to the quantile of the curves, in standard deviations
-    quantiles: float
+    deviations: float
 
     @classmethod
     def of(cls, package: Package, qualities: Floats, quantile: float) -> Self:
@@ -137,7 +137,7 @@ class AnytimeRule:
                 done,
                 quality,
                 left,
-                self.quantiles,
+                self.deviations,
                 careful,
             )
         )

@@ -39,19 +39,19 @@ def best_within(masks: Ints, qualities: Floats, done: int) -> int:
 
 @njit(float64(float64, float64, float64, float64), **OPTIONS)
 def chance_of(
-    typical_s: float, excess: float, time_s: float, quantiles: float
+    typical_s: float, excess: float, time_s: float, deviations: float
 ) -> float:
     """Return the chance that work of median time `typical_s` ends within `time_s`.
 
     The time is assumed to be log-normal. `excess` is (high time - median time)^2. The
-    high time lies `quantiles` standard deviations above the median, in logarithms. If
+    high time lies `deviations` standard deviations above the median, in logarithms. If
     `excess` is 0, the work takes exactly `typical_s`.
     """
     if not excess > 0.0:
         return 1.0 if typical_s <= time_s else 0.0
     if not time_s > 0.0:
         return 0.0
-    spread = math.log1p(math.sqrt(excess) / typical_s) / quantiles
+    spread = math.log1p(math.sqrt(excess) / typical_s) / deviations
     z = math.log(time_s / typical_s) / spread
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
@@ -95,7 +95,7 @@ def promise_of(
     paid: int,
     quality: float,
     time_s: float,
-    quantiles: float,
+    deviations: float,
     careful: bool,
 ) -> float:
     """Return the expected quality of computing features in order, less the risk.
@@ -121,16 +121,16 @@ def promise_of(
             if careful:  # a feature starts only if its high time is left then
                 if high_s > time_s:
                     break
-                before = chance_of(typical_s, excess, time_s - high_s, quantiles)
+                before = chance_of(typical_s, excess, time_s - high_s, deviations)
                 chance = min(chance, before)
                 if not begun:
-                    sure = chance_of(own_s, own_excess, time_s, quantiles)
+                    sure = chance_of(own_s, own_excess, time_s, deviations)
                     risk = (1.0 - sure) * quality
             typical_s += own_s
             excess += own_excess
             begun = True
         if gains[k + 1] > secured:
-            chance = min(chance, chance_of(typical_s, excess, time_s, quantiles))
+            chance = min(chance, chance_of(typical_s, excess, time_s, deviations))
             if chance < (LIKELY if secured == quality else HOPELESS):
                 break
             expected += (gains[k + 1] - secured) * chance
@@ -157,7 +157,7 @@ def most_promising(
     done: int,
     quality: float,
     left: float,
-    quantiles: float,
+    deviations: float,
     careful: bool,
 ) -> int:
     """Return the row with the largest expected quality; -1 if it is better to stop.
@@ -165,7 +165,7 @@ def most_promising(
     Rows that need a feature in the mask `withheld` are skipped. `masks` (C,) are the
     feature sets of the rows, and `needs` (m,) the steps of each feature, as masks. The
     rows of `feature_s` (2, m) and `step_s` (2, s) are median and high seconds. The high
-    seconds lie `quantiles` standard deviations above the median. `left` is the time
+    seconds lie `deviations` standard deviations above the median. `left` is the time
     left in seconds. For `careful` see `AnytimeRule.target`.
     """
     paid = 0
@@ -179,7 +179,7 @@ def most_promising(
             continue
         order, own = orders[row], gains[row]
         known = needs, feature_s, step_s, done, paid, quality
-        promise = promise_of(order, own, *known, time_s, quantiles, careful)
+        promise = promise_of(order, own, *known, time_s, deviations, careful)
         if promise > best:
             best, target = promise, row
     return target
