@@ -218,9 +218,9 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def _held_out(self, dataset: Dataset) -> float | None:
         """Return the share of items to hold out, or None for the default share.
 
-        Items are divided into about 1 / share parts. If the items of a class form fewer
-        groups than there are parts, g >= 2, the share is raised to 1 / g, so that each
-        part contains the class.
+        Items are divided into about 1 / share parts. If the items of a class form only
+        g groups, fewer than the parts but at least two, the share is raised to 1 / g,
+        so that each part contains the class.
         """
         share = super()._held_out(dataset)
         parts = parts_of(HELD_OUT if share is None else share)

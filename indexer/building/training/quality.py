@@ -4,7 +4,7 @@ Quality is in [0, 1]; higher is better. The quality is the weighted mean of one 
 per item, its contribution (`parts`). For a metric that is a mean over items, such as
 accuracy, this is the item's score. For AUC, F1 and the like, it is the quality plus the
 metric's influence function at the item: a first-order approximation of how the quality
-changes with the item's weight. So a bootstrap of any metric only averages
+changes with the item's weight. So a bootstrap of any metric needs only averages of
 contributions.
 """
 

@@ -89,8 +89,8 @@ def train_ahead(
 ) -> None:
     """Train, on all items, the sets that the index will probably keep.
 
-    This happens before any model is timed, so that a build whose models another machine
-    times has to stop and wait less often.
+    This happens before any model is timed. If another machine times the models, the
+    build then has to wait for it less often.
     """
     if data.project.refits:
         full = make_full_trainer(data, trainer, resources)

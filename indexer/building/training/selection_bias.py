@@ -2,7 +2,7 @@
 
 The set with the best measured quality owes part of this quality to luck: it suits the
 measured items by chance. Luck grows with the number of sets and shrinks with the number
-of items. Efron's bootstrap of optimism measures it: draw the items with replacement,
+of items. Efron's bootstrap of optimism measures luck: draw items with replacement,
 find the best set on the drawn items, and subtract its quality on all items from its
 quality on the drawn items.
 

@@ -98,7 +98,7 @@ def promise_of(
     deviations: float,
     careful: bool,
 ) -> float:
-    """Return the expected quality of computing features in order, less the risk.
+    """Return the expected quality of computing the features of `order`, less the risk.
 
     The risk, 0 unless `careful`, is the expected loss of quality if the first feature
     takes too long. `gains` has the quality of the best answer after 0, 1, ... features

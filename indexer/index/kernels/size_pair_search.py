@@ -51,8 +51,8 @@ def best_in_cell(
     The arrays are those of `SizePairLookup`. The entries of a cell are candidates, the
     best first. Some entries are steps: they cost no more than any entry before them. So
     bisection finds the last step that does not fit; no entry before it fits either. The
-    answer is the first entry after it that fits or, among entries of equal quality, the
-    cheapest.
+    first entry after it that fits has the best quality. Of the entries with this
+    quality, the cheapest is returned.
     """
     cell = cell_of(thresholds, nodes, a, b)
     low, end = int(cells[cell, 0]), int(cells[cell, 1])
