@@ -333,7 +333,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         budget_ms: float | None = None,
         budget: float | None = None,
     ) -> dict[str, Any]:
-        """Return the features that are computed for an item of a size in a budget.
+        """Return the features that are computed for an item of `size` in a budget.
 
         Parameters
         ----------

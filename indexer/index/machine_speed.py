@@ -2,8 +2,8 @@
 
 Cost curves follow a high quantile of thousands of measured times. A server has no time
 to measure as many when it starts. So the build also measures a few rounds of work on
-the sample items in the index, and a server measures the same work. The ratios of both
-measurements are factors for all costs.
+the sample items in the index, and a server measures the same work. The ratios of the
+two measurements are factors for all costs.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

@@ -33,7 +33,7 @@ class SizeLookup(Lookup[float]):
     A *block* is a run of neighbouring ranges with one list of spans, by rank. The
     skyline of a range consists of the spans of its block that contain the range. A
     block ends when the number of candidates that joined the skyline reaches the number
-    that were on it at the block's start. So the number of spans is proportional to the
+    that were on it at the block's start. So the number of spans grows only with the
     number of changes of the skyline.
     """
 

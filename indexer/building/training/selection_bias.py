@@ -2,9 +2,9 @@
 
 The set with the best measured quality owes part of this quality to luck: it suits the
 measured items by chance. Luck grows with the number of sets and shrinks with the number
-of items. Efron's bootstrap of optimism measures luck: draw items with replacement,
-find the best set on the drawn items, and subtract its quality on all items from its
-quality on the drawn items.
+of items. Efron's bootstrap of optimism measures luck: draw items with replacement, find
+the best set on the drawn items, and subtract its quality on all items from its quality
+on the drawn items.
 
 This measures too little, because a draw has luck of its own. Let t be the standard
 deviation of the sets' true qualities, s the standard deviation of their luck on the
