@@ -69,8 +69,8 @@ def macro_f1(
 ) -> float:
     """Compute the mean of the classes' F1, the harmonic mean of precision and recall.
 
-    The mean leaves out classes that are no row's label. But choosing such a class is an
-    error, which lowers the recall of the row's class.
+    The mean leaves out classes that are no row's label. Choosing such a class still
+    lowers the recall of the label's class.
     """
     right, own, chosen = _hits(labels, choices, weights)
     there = own > 0
@@ -82,9 +82,9 @@ def log_loss(
 ) -> float:
     """Compute the mean negative logarithm of the probability of a row's label, in nats.
 
-    Probabilities below float64's epsilon are raised to epsilon, as in scikit-learn. If
-    the label is a class without a score, its probability is also taken to be epsilon.
-    Raises BadInput if scores are not probabilities.
+    Probabilities below float64's epsilon are raised to epsilon, as in scikit-learn. The
+    probability of a label without a score counts as epsilon, too. Raises BadInput if
+    scores are not probabilities.
     """
     own, shares = _codes("labels", labels), _scores(scores)
     each = _weights(own, shares, weights)

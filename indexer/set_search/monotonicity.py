@@ -40,9 +40,9 @@ class Violations:
         return float(self.largest.max())
 
     def quantile(self, share: float) -> float:
-        """Return the quantile at `share`, in [0, 1], of the losses of accuracy.
+        """Return the quantile at `share`, in [0, 1], of the violations' losses.
 
-        Only violations have a loss. Without violations, the quantile is 0.
+        The quantile is 0 if there are no violations.
         """
         counts = np.cumsum(self.histogram.sum(axis=0))
         if counts[-1] == 0:

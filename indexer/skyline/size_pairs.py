@@ -73,9 +73,8 @@ def _blossoms(low: float, high: float, degree: int) -> Floats:
     """Return the Bernstein coefficients of x ** p on [low, high], for all powers p.
 
     Row p of the result, for p = 0 ... `degree`, has coefficients i = 0 ... `degree`. To
-    compute coefficient i, the blossom of x ** p, take i copies of `high` and `degree` -
-    i copies of `low`. The coefficient is the product of p of these numbers, averaged
-    over all choices of the p numbers.
+    compute coefficient i, take i copies of `high` and `degree` - i copies of `low`. The
+    coefficient is the product of p of these numbers, averaged over all choices of p.
     """
     values = np.empty((degree + 1, degree + 1))
     for p in range(degree + 1):
@@ -93,7 +92,7 @@ def _blossoms(low: float, high: float, degree: int) -> Floats:
 def check_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> None:
-    """Raise BadInput if candidates or `sizes` are not for sizes of two numbers."""
+    """Raise BadInput unless candidates and `sizes` are for sizes of two numbers."""
     check_numbers(coefficients, accuracies, "T")
     if len(coefficients) == 0 or degree_of(coefficients.shape[1], 2) < 0:
         raise BadInput(

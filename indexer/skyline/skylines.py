@@ -46,11 +46,10 @@ def skylines(
     """Return the skylines of all sizes in the range `sizes`.
 
     `coefficients` (C, d + 1) are the cost curves, polynomials of degree d, of C
-    candidates. A candidate is on the skyline at sizes where it costs less than all
-    candidates that are at least as accurate. So candidates are added, the most accurate
-    first, to a lower envelope of cost curves; an added candidate is on the skyline
-    where it lowers the envelope. The result is that of ICSP's algorithm 3, a sweep of
-    sizes.
+    candidates. Candidates are added, the most accurate first, to a lower envelope of
+    cost curves. Each is on the skyline where it lowers the envelope: there it costs
+    less than all candidates that are at least as accurate. The result is that of ICSP's
+    algorithm 3, a sweep of sizes.
     """
     check_candidates(coefficients, accuracies, sizes)
     order = np.argsort(-accuracies, kind="stable")

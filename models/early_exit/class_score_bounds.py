@@ -85,8 +85,8 @@ def bound_by_difference(
     """Return a function that bounds the two class scores of a row that stopped early.
 
     The function takes the number of base models used, in `order`, and the row's sum
-    over these base models. It returns (least, largest) for each class. The result is
-    None, instead of a function, if the model's class scores cannot be bounded.
+    over them. It returns (least, largest) for each class. None is returned instead of a
+    function if the model's class scores cannot be bounded.
     """
     scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
     if scores is None or sums is None:

@@ -24,9 +24,8 @@ def exact_schedule(ensemble: Ensemble) -> Schedule | MarginSchedule:
     change a few answers in a thousand.
 
     Raises BadInput for a linear ensemble, as its terms have no bounds. Also raises
-    BadInput if the ensemble chooses among more than two classes by one-vs-rest
-    probabilities: two of these may both round to 1, and so tie although their sums
-    differ.
+    BadInput if one of more than two classes is chosen by one-vs-rest probabilities, as
+    two of these may tie at 1.
     """
     if not ensemble.binary:
         return _exact_margins(ensemble)

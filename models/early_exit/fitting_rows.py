@@ -113,10 +113,9 @@ class FitScores:
         return (X[first : first + step] for first in range(0, len(X), step))
 
     def scores(self, X: Rows) -> Floats:
-        """Compute the scores of all rows X in one call.
+        """Compute the scores of all rows X in one call: (N, T) or (N, T, K).
 
-        The shape is (N, T) for two classes, and (N, T, K) for more. If base models form
-        B blocks, the shape is (N, B) or (N, B, K).
+        For B blocks of base models, the shape is (N, B) or (N, B, K).
         """
         scores = self.base_scores(X)
         return scores if self.blocks is None else self.blocks.sums(scores)

@@ -113,8 +113,8 @@ class _Reader:
     def array(self, depth: int) -> Any:
         """Read an array, after its opening bracket.
 
-        The array begins with a type and a count, or only with a count. If it has
-        neither, it ends with a closing bracket.
+        The array begins with a type and a count, or with a count, or it ends with a
+        bracket.
         """
         if self.peek() == b"$":
             return self.typed()

@@ -27,11 +27,10 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     """A sum of small interpolated look-up tables, the base models of the QWYC paper.
 
     Each lattice reads a few columns that interact: small boosted trees often test them
-    together. (Canini et al. 2016 also choose inputs by interaction, but measure it in a
-    different way.) Each input goes through a calibrator, a piecewise-linear function
-    that is learned with the lattice. Missing values are allowed. `compile` makes an
-    `Ensemble` of the lattices, which can stop early. `Lattices` describes the
-    evaluation.
+    together (Canini et al. 2016 measure interaction differently). Each input goes
+    through a calibrator, a piecewise-linear function that is learned with the lattice.
+    Missing values are allowed. `compile` makes an `Ensemble` of the lattices, which can
+    stop early. `Lattices` describes the evaluation.
 
     Parameters
     ----------

@@ -167,10 +167,7 @@ def locate_all(
 
 
 def bend(vertices: Floats, descent: Descent) -> Floats:
-    """Return the gradient (T, R, V) of the penalties with respect to the vertices.
-
-    These are the penalties `l2` and `laplacian` of `LatticeEnsembleClassifier`.
-    """
+    """Return the gradient (T, R, V) of the penalties with respect to the vertices."""
     out: Floats = descent.l2 * vertices
     if descent.laplacian:
         for s in range(vertices.shape[2].bit_length() - 1):

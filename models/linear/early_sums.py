@@ -62,8 +62,7 @@ class Magnitudes(NamedTuple):
     """Bounds on the magnitudes of a preparation's intermediate results.
 
     The results for an input x are at most `passed` + `slope` * |x|, or `passed` if x is
-    missing. Both arrays are (d,). From these magnitudes follow bounds on rounding
-    errors.
+    missing. Both arrays are (d,).
     """
 
     slope: Floats
@@ -136,8 +135,7 @@ def pack_linear(
     """Lay out linear terms for kernels; return None if only NumPy can add them.
 
     The kernels add terms in `order`, and apply the stopping rule `stops`. Rounding
-    errors are bounded from the absolute weights `sizes` and absolute intercepts
-    `starts`, which may be larger than those of `weights` and `intercepts`.
+    errors are bounded by the absolute weights `sizes` and absolute intercepts `starts`.
     """
     d, R = weights.shape
     if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:

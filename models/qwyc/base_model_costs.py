@@ -34,8 +34,8 @@ class ModelCosts:
     ) -> Self:
         """Make the costs of `models` base models from arguments of `fit_schedule`.
 
-        `own` is the argument `costs` (1 for each base model if None), and `features` is
-        `feature_costs`. Raises BadInput if an argument is invalid.
+        `own` is its argument `costs`, and `features` its `feature_costs`. Raises
+        BadInput if an argument is invalid.
         """
         if (features is None) != (uses is None):
             raise BadInput("feature_costs and uses must be given together")

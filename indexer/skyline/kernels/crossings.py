@@ -207,9 +207,9 @@ def certain_order(first: Floats, second: Floats, low: float, high: float) -> int
 
     Return -1 if `first` is certainly below `second` at all sizes, 1 if it is certainly
     above at all sizes, else 0. On wide ranges, the result is often 0 although one curve
-    is below the other. The difference of the curves is split into a rising and a
-    falling part, and each part is bounded by its values at `low` and `high`.
+    is below the other.
     """
+    # The difference is a rising part less a falling part, each bounded by its ends.
     up_low = up_high = down_low = down_high = 0.0
     for k in range(first.shape[0] - 1, -1, -1):
         rise = max(first[k] - second[k], 0.0)

@@ -44,8 +44,7 @@ def undominated(
     undominated candidates before it, which is enough because dominance is transitive.
     It is also compared with those as accurate as itself, which it may dominate.
     `on_skyline` marks candidates that are known to be undominated. `sizes` ascend from
-    the smallest to the largest size of items. Costs at `sizes` decide most pairs, exact
-    crossings decide the rest.
+    the smallest to the largest size of items.
     """
     count, width = coefficients.shape
     # Bounds of the costs at the sizes, rounding included.

@@ -57,14 +57,14 @@ def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
 
     Returns (rows, steps). `rows` leaves out each candidate for which an earlier, more
     accurate one never costs more. `steps` is True for each returned row that never
-    costs more than any returned row before it. As this relation is transitive, each row
-    is compared only with the latest step and the rows returned after it.
+    costs more than any returned row before it.
     """
     kept = np.empty(controls.shape[0], np.int64)
     steps = np.empty(controls.shape[0], np.bool_)
     found = last = 0
     for row in range(controls.shape[0]):
         needed = step = True
+        # Rows before the last step need no test: the step never costs more than they.
         for place in range(last, found):
             lower = higher = False
             for k in range(controls.shape[1]):

@@ -162,9 +162,8 @@ def calibrate_block(address: int, b: int, work: int) -> None:
 def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
     """Interpolate sixteen lattices between all of their vertices, input by input.
 
-    All arguments but `size`, the number of inputs, are addresses: of the `vertices` (V,
-    LANES), the inputs' values `shares` (size, LANES), and scratch memory `cells`. The
-    results are the first LANES float64 at `cells`.
+    `vertices` (V, LANES), the inputs' values `shares` (size, LANES), and the scratch
+    memory `cells` are addresses. The results are the first LANES float64 at `cells`.
     """
     pitch, s = uint64(8 * LANES), size
     step = uint64(3) if size >= uint64(3) else uint64(1)

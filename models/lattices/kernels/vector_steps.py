@@ -133,9 +133,9 @@ def _halving(inputs: int, whole: bool) -> Any:
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
-        """Interpolate between the cells at `at`, `far` bytes apart; write to `out`.
+        """Interpolate at `shares` between the cells at `at`, `far` bytes apart.
 
-        `shares` are the inputs' values, in [0, 1].
+        The result is written to `out`.
         """
         row = []
         for _ in range(1 << inputs):
