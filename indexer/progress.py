@@ -9,7 +9,7 @@ class OnProgress(Protocol):
     """A function that receives the progress of a stage."""
 
     def __call__(self, done: int, left: int | None = None) -> None:
-        """Report that `done` steps are done and at most `left` remain, if known."""
+        """Report that `done` steps are done. At most `left` remain; None if unknown."""
 
 
 class Progress(Protocol):

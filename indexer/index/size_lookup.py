@@ -1,4 +1,4 @@
-"""Poly-Dom's look-up for sizes of one number; takes nanoseconds (ICSP, section 3)."""
+"""Poly-Dom's look-up for sizes of one number, in nanoseconds (ICSP, section 3)."""
 
 from __future__ import annotations
 

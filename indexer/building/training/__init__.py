@@ -1,1 +1,1 @@
-"""Feature sets: searched, trained, evaluated, and trained again on all items."""
+"""Search, training, evaluation and final training of feature sets."""

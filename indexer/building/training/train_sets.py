@@ -259,7 +259,7 @@ class Trainer:
         return self.task.tested
 
     def right(self, masks: Sequence[int]) -> NDArray[np.bool_]:
-        """Return (E, N): True if the model of set e answers tested item n rightly."""
+        """Return (E, N): True if the model of set e answers tested item n correctly."""
         packed = [self._entry(mask)[1]["right"] for mask in masks]
         count = len(self.tested)
         return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
@@ -359,7 +359,7 @@ def _describe(task: TrainingTask, mask: int) -> str:
 
 
 def _train(task: TrainingTask, mask: int) -> TrainedSet:
-    """Train one set, measure its quality, and note the seconds that both took."""
+    """Train one set and measure its quality; record the seconds that this took."""
     _warm(msgspec.msgpack.encode(task.learner), task.kind)
     begun_s = time.perf_counter()
     columns = columns_of(task.starts, mask)
