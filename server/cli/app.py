@@ -66,7 +66,7 @@ def polydom(
             "--version",
             callback=_show_version,
             is_eager=True,
-            help="Say which version this is.",
+            help="Print the version.",
         ),
     ] = False,
 ) -> None:

@@ -27,22 +27,23 @@ SHOWN = 0.01  # smallest share of the total time for which a stage gets its own 
 def build(
     project: ProjectFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the index goes.")
+        Path, typer.Option("--output", "-o", help="File to write the index to.")
     ],
     cache: CacheFolder = None,
     on: Annotated[
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="Who does the work: local:8 for 8 processes here, dask://HOST:PORT, "
-            "ray://auto or ray://HOST:PORT; default: the project's.",
+            help="Workers of the build: local:8 for 8 processes on this machine, "
+            "dask://HOST:PORT, ray://auto or ray://HOST:PORT; default: the "
+            "project's.",
             show_default=False,
         ),
     ] = None,
     shared: Annotated[
         Path | None,
         typer.Option(
-            help="A folder that all workers see, in place of --cache; default: the "
+            help="Folder that all workers see, instead of --cache; default: the "
             "project's.",
             show_default=False,
         ),

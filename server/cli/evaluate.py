@@ -34,50 +34,61 @@ TestItems = Annotated[
 LabelName = Annotated[
     str, typer.Option(help="Column or key with the labels; folders need none.")
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="Draw so many of TEST's items.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of that draw, and of the order.")]
-Repeat = Annotated[int, typer.Option(min=1, help="Ask for each item so often.")]
+Limit = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of items to draw from TEST; default: all."),
+]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed of the drawn items and of their order.")
+]
+Repeat = Annotated[
+    int, typer.Option(min=1, help="Number of predictions for each item.")
+]
 # the options for the predictors,
 Budgets = Annotated[
     str,
     typer.Option(
         metavar="B,B,...",
-        help="What one item may take: milliseconds, or amounts in the unit of an index "
-        "that counts no time.",
+        help="Budgets of one item, separated by commas: milliseconds, or amounts"
+        " in the index's unit if that is not time.",
     ),
 ]
 Against = Annotated[
     list[str],
     typer.Option(
         metavar="FILE.py:FUNCTION",
-        help="Also ask what FUNCTION() returns: a fitted estimator whose predict takes "
-        "a list of images' bytes, texts or dicts. May be given several times.",
+        help="Compare with an estimator of yours, too: FUNCTION() returns it fitted,"
+        " and its predict takes a list of texts, dicts or images' bytes. May be"
+        " given several times.",
     ),
 ]
 Url = Annotated[
     str | None,
     typer.Option(
-        help="Ask the server at this address, such as http://127.0.0.1:8000, instead "
-        "of this process."
+        help="Evaluate the server at this address, such as http://127.0.0.1:8000, "
+        "instead of predicting in this process."
     ),
 ]
 ModelName = Annotated[
-    str | None, typer.Option(help="With --url: the model's name there.")
+    str | None, typer.Option(help="With --url: name of the model on the server.")
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="With --url: a file with the bearer token."),
+    typer.Option(metavar="FILE", help="With --url: file that holds the bearer token."),
 ]
 # and the options for the output.
 Chosen = Annotated[
     float | None,
     typer.Option(
-        metavar="B", help="Budget whose mistakes are shown; else the largest."
+        metavar="B",
+        help="Budget whose confusion matrix is shown; default: the largest.",
     ),
 ]
 Html = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write tables and pictures to this page, too."),
+    typer.Option(
+        metavar="FILE", help="Also write tables and pictures to this HTML page."
+    ),
 ]
 
 

@@ -24,7 +24,7 @@ class ItemKind(Enum):
 
 def features(
     kind: Annotated[
-        ItemKind | None, typer.Option(help="Only those for items of this kind.")
+        ItemKind | None, typer.Option(help="List only features of items of this kind.")
     ] = None,
     files: OwnFeatures = None,
     as_json: AsJson = False,

@@ -19,11 +19,14 @@ class Start(Enum):
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(
+    path: Annotated[Path, typer.Argument(help="Project file to write.")] = Path(
         "PROJECT.toml"
     ),
     kind: Annotated[
-        Start, typer.Option(help="What the items are: decides which lines are live.")
+        Start,
+        typer.Option(
+            help="Kind of the items; lines for other kinds are commented out."
+        ),
     ] = Start.IMAGES,
 ) -> None:
     """Write a commented project file to start from."""

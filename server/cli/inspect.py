@@ -19,7 +19,7 @@ Html = Annotated[
     typer.Option(
         "--html",
         metavar="FILE",
-        help="Also write the pictures that a server shows to this file, for a browser.",
+        help="Also write the pictures of the server's page to this HTML file.",
     ),
 ]
 

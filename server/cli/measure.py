@@ -18,14 +18,17 @@ def measure(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Where the new index goes, which may be INDEX."
+            "--output",
+            "-o",
+            help="File to write the new index to; INDEX itself is allowed.",
         ),
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
             metavar="PROJECT.toml",
-            help="Measure INDEX on this project's items, not on the few it carries.",
+            help="Measure INDEX on the items of this project, instead of the few items "
+            "in the index.",
         ),
     ] = None,
     files: OwnFeatures = None,
@@ -34,8 +37,8 @@ def measure(
         typer.Option(
             "--cache",
             "--shared",
-            help="Where the build of PROJECT.toml keeps its work; default: the "
-            "project's shared folder, or .polydom-cache beside it.",
+            help="Folder of the build's finished work; default: the project's shared "
+            "folder, or .polydom-cache in the project file's folder.",
             show_default=False,
         ),
     ] = None,
@@ -43,7 +46,7 @@ def measure(
         bool,
         typer.Option(
             "--anew",
-            help="Of PROJECT.toml: take all times again, not just missing ones.",
+            help="With PROJECT.toml: measure all times again, not only missing times.",
         ),
     ] = False,
     verbose: Verbose = False,

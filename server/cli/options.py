@@ -17,19 +17,24 @@ Verbose = Annotated[
     typer.Option(
         "--verbose",
         "-v",
-        help="Also how it was found: cost curves, what was tried, each size's choices.",
+        help="Also show cost curves, the sets and learners that were tried, and the "
+        "choices for each item size.",
     ),
 ]
 CacheFolder = Annotated[
     Path | None,
     typer.Option(
-        help="Keeps finished work, for build and select; default: .polydom-cache in "
-        "the project file's folder.",
+        help="Folder of finished work, for build and select; default: .polydom-cache"
+        " in the project file's folder.",
         show_default=False,
     ),
 ]
 OwnFeatures = Annotated[
-    list[Path] | None, typer.Option("--features", help="A file of your own.")
+    list[Path] | None,
+    typer.Option(
+        "--features",
+        help="Python file with features of your own; may be given several times.",
+    ),
 ]
 FeatureFiles = Annotated[
     list[Path],
@@ -40,11 +45,11 @@ FeatureFiles = Annotated[
     ),
 ]
 BudgetMs = Annotated[
-    float | None, typer.Option(help="Milliseconds that one item may take.")
+    float | None, typer.Option(help="Budget of one item in milliseconds.")
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(help="What one item may cost, for an index that counts no time."),
+    typer.Option(help="Budget of one item in the index's unit, if that is not time."),
 ]
 # The options for a budget, to be named in messages.
 BUDGETS = ("--budget-ms", "--budget")
@@ -52,15 +57,16 @@ Exact = Annotated[
     bool,
     typer.Option(
         "--exact",
-        help="Evaluate models whole, so that every answer has its scores; else a model "
-        "stops where it is sure.",
+        help="Evaluate models whole, so that every answer has scores; default: a "
+        "model stops early if its answer is sure.",
     ),
 ]
 Separator = Annotated[
-    str | None, typer.Option(help="Between a CSV file's cells; else it is found.")
+    str | None, typer.Option(help="Separator of a CSV file; default: detected.")
 ]
 Encoding = Annotated[
-    str | None, typer.Option(help="Of a CSV file, as latin-1; else it is found.")
+    str | None,
+    typer.Option(help="Encoding of a CSV file, such as latin-1; default: detected."),
 ]
 
 
@@ -72,14 +78,15 @@ class OnError(Enum):
 
 
 OnErrorChoice = Annotated[
-    OnError, typer.Option(help="An item that cannot be answered: go on, or not.")
+    OnError, typer.Option(help="If an item cannot be answered: skip it, or stop.")
 ]
 ItemsFile = Annotated[
-    Path, typer.Argument(help="A folder, or a .jsonl, .csv, .tsv or .parquet file.")
+    Path,
+    typer.Argument(help="Items: a folder, or a .jsonl, .csv, .tsv or .parquet file."),
 ]
 Resume = Annotated[
     bool,
-    typer.Option("--resume", help="Go on where the same command was interrupted."),
+    typer.Option("--resume", help="Continue the same command after an interruption."),
 ]
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}

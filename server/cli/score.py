@@ -31,15 +31,15 @@ def score(
     items: ItemsFile,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="A .parquet, .jsonl or .csv file."),
+        typer.Option("--output", "-o", help="File to write: .parquet, .jsonl or .csv."),
     ],
     total_budget: Annotated[
         str,
         typer.Option(
             "--total-budget",
             "-b",
-            help="What all items may cost together: 500ms, 60s, 5m, 2h by the clock; "
-            "or a number, for an index that counts no time.",
+            help="Budget of all items: 500ms, 60s, 5m or 2h of elapsed time; or an "
+            "amount in the index's unit, if that is not time.",
         ),
     ],
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
@@ -48,14 +48,20 @@ def score(
         str | None, typer.Option(help="With --top: the class to look for.")
     ] = None,
     top: Annotated[
-        int | None, typer.Option(min=1, help="Only the items most likely of --label.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Write only this number of items, those most likely of class --label.",
+        ),
     ] = None,
     separator: Separator = None,
     encoding: Encoding = None,
     exact: Exact = False,
     on: Annotated[
         str,
-        typer.Option(metavar="WHERE", help="local:8 for 8 processes of this machine."),
+        typer.Option(
+            metavar="WHERE", help="Workers: local:8 for 8 processes on this machine."
+        ),
     ] = "local:1",
     resume: Resume = False,
 ) -> None:

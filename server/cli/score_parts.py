@@ -34,13 +34,15 @@ def score_parts(
     items: ItemsFile,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A folder, which gets a file a part."),
+        typer.Option(
+            "--output", "-o", help="Folder to write; it gets one file for each part."
+        ),
     ] = None,
     total_cpu: Annotated[
         str | None,
         typer.Option(
-            help="What all items may take of processors together: 90m, 500h; of such "
-            "as the index was measured on."
+            help="Budget of all items: 90m or 500h of processor time, on processors "
+            "like the one that measured the index."
         ),
     ] = None,
     total_budget: Annotated[
@@ -48,7 +50,8 @@ def score_parts(
         typer.Option(
             "--total-budget",
             "-b",
-            help="In place of --total-cpu, for an index that counts no time: a number.",
+            help="Budget of all items in the index's unit, if that is not time; "
+            "instead of --total-cpu.",
         ),
     ] = None,
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
@@ -58,21 +61,26 @@ def score_parts(
         str,
         typer.Option(
             metavar="WHERE",
-            help="Who computes: local:8 for 8 processes here, dask://HOST:PORT, "
+            help="Workers: local:8 for 8 processes on this machine, dask://HOST:PORT, "
             "ray://auto or ray://HOST:PORT.",
         ),
     ] = "local:1",
     keep: Annotated[
         list[str],
-        typer.Option(help="A column of yours beside the answers."),
+        typer.Option(
+            help="Column of the items that the output repeats; may be given several "
+            "times."
+        ),
     ] = [],  # noqa: B006
     part_items: Annotated[
-        int | None, typer.Option(min=1, help="Items of each part, at most.")
+        int | None, typer.Option(min=1, help="Maximum number of items of each part.")
     ] = None,
     resume: Resume = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say what the total buys; score nothing."),
+        typer.Option(
+            "--dry-run", help="Print what the total budget buys, and score nothing."
+        ),
     ] = False,
 ) -> None:
     """Classify many items under one budget for all of them, into a folder of parts.

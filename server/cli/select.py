@@ -15,11 +15,14 @@ def select(
     project: ProjectFile,
     strategy: Annotated[
         str,
-        typer.Option(help="gain-per-second, daub, all, uniform or halving."),
+        typer.Option(
+            help="Strategy of the race: gain-per-second, daub, all, uniform or halving."
+        ),
     ] = "gain-per-second",
     cache: CacheFolder = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw curves and allocations to this PNG.")
+        Path | None,
+        typer.Option(help="Draw learning curves and allocations to this PNG file."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -26,84 +26,113 @@ SettingsFile = Annotated[
         show_envvar=False,
         is_eager=True,
         callback=read_settings,
-        help="Options out of a file, such as `budget_ms = 20`. Variables such as "
-        "POLYDOM_BUDGET_MS go before it, options before both.",
+        help="TOML file of options, such as `budget_ms = 20`. Variables such as "
+        "POLYDOM_BUDGET_MS override the file, and options on the command line "
+        "override both.",
     ),
 ]
 Indexes = Annotated[
     list[str],
     typer.Argument(
         metavar="[NAME=]INDEX.pdx...",
-        help="Files that `polydom build` wrote; the first answers where no model "
-        "is named. A file is called as it is without .pdx, or NAME. A folder stands "
-        "for the one index in it.",
+        help="Files that `polydom build` wrote. The first answers requests that name"
+        " no model. A model's name is its file's name without .pdx, or NAME. A "
+        "folder stands for the only index in it.",
     ),
 ]
-Host = Annotated[str, typer.Option(help="Address to listen at.")]
-Port = Annotated[int, typer.Option(help="Port; 0 takes a free one.")]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(help="Port; 0 for any free port.")]
 GrpcPort = Annotated[
-    int | None, typer.Option(help="Answer gRPC too, at this port; 0 takes a free one.")
+    int | None, typer.Option(help="Port for gRPC, too; 0 for any free port.")
 ]
 # the options for budgets and costs,
-DefaultMs = Annotated[float, typer.Option(help="Budget of a request that names none.")]
-LargestMs = Annotated[float, typer.Option(help="Largest budget that a request gets.")]
+DefaultMs = Annotated[
+    float, typer.Option(help="Budget in milliseconds of a request that names none.")
+]
+LargestMs = Annotated[
+    float,
+    typer.Option(
+        help="Largest budget in milliseconds; larger budgets of requests are cut to it."
+    ),
+]
 Rescale = Annotated[
-    bool, typer.Option(help="Make costs those of this machine at the start.")
+    bool, typer.Option(help="At the start, rescale the index's costs to this machine.")
 ]
 Correct = Annotated[
-    bool, typer.Option(help="Follow a machine that turns slower while serving.")
+    bool,
+    typer.Option(help="While serving, correct costs if the machine becomes slower."),
 ]
 Audit = Annotated[
     float,
     typer.Option(
-        min=0.0, max=1.0, help="Share of early exits to compute whole and compare."
+        min=0.0,
+        max=1.0,
+        help="Share of early exits that are also computed whole, to compare the "
+        "answers.",
     ),
 ]
 # the options for limits,
 BodyLimit = Annotated[
-    int, typer.Option(min=1, help="Bytes of the largest body that is read.")
+    int, typer.Option(min=1, help="Maximum bytes of a request's body.")
 ]
 IntakeLimit = Annotated[
-    int, typer.Option(min=1, help="Bytes of all bodies that are held at a time.")
+    int, typer.Option(min=1, help="Maximum bytes of all bodies in memory at a time.")
 ]
 ImageLimit = Annotated[
-    int, typer.Option(min=1, help="Bytes of the largest image, decoded.")
+    int, typer.Option(min=1, help="Maximum bytes of a decoded image.")
 ]
 QueueLimit = Annotated[
-    int, typer.Option(min=1, help="Requests that may wait for the computing thread.")
+    int,
+    typer.Option(
+        min=1, help="Maximum number of requests that wait for the computing thread."
+    ),
 ]
 # the options for processes and files,
 Workers = Annotated[
-    int, typer.Option(min=1, help="Processes that answer; each uses one core.")
+    int,
+    typer.Option(min=1, help="Number of processes that answer; each uses one core."),
 ]
 Watched = Annotated[
     bool, typer.Option("--watch", help="Reload an index when its file is replaced.")
 ]
 LeaveS = Annotated[
     float,
-    typer.Option(help="Seconds to say 'not ready' and still answer, when stopped."),
+    typer.Option(
+        help="When stopped, seconds in which the server is not ready but still answers."
+    ),
 ]
 Page = Annotated[
-    bool, typer.Option(help="Show people, at /, what budgets buy and what happens now.")
+    bool,
+    typer.Option(
+        help="Serve a page at / that shows what budgets buy and what happens now."
+    ),
 ]
 Samples = Annotated[
     bool | None,
     typer.Option(
         "--samples/--no-samples",
-        help="Show who asks the few training items that an index carries; by default "
-        "where tokens are asked for, or only this machine can connect.",
+        help="Serve the few training items that an index carries; default: only "
+        "if requests need a token, or if only this machine can connect.",
         show_default=False,
     ),
 ]
-LogText = Annotated[str, typer.Option(help="text, or json: one object a line.")]
+LogText = Annotated[
+    str, typer.Option(help="Format of the log: text, or json with one object per line.")
+]
 # and for access control.
 TokenFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Bearer tokens to ask for, one a line."),
+    typer.Option(
+        metavar="FILE",
+        help="File of bearer tokens, one per line; each request needs one of them.",
+    ),
 ]
 AdminTokenFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Tokens of whoever may reload over HTTP."),
+    typer.Option(
+        metavar="FILE",
+        help="File of bearer tokens, one per line, that allow reloading over HTTP.",
+    ),
 ]
 PemFile = Annotated[Path | None, typer.Option(metavar="FILE", help="PEM, for TLS.")]
 

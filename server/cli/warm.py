@@ -15,7 +15,9 @@ from .options import FeatureFiles
 def warm(
     indexes: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[INDEX]...", help="Files that are to be served here."),
+        typer.Argument(
+            metavar="[INDEX]...", help="Indexes that this machine will serve."
+        ),
     ] = None,
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
 ) -> None:
