@@ -144,7 +144,7 @@ def switches() -> tuple[int, int]:
 
 
 def _seconds() -> tuple[float, float | None, float]:
-    """Return the clock, and the processor time of all processes and of this one."""
+    """Return the time, and processor times of the whole machine and this process."""
     return time.perf_counter(), _processor_seconds(), time.process_time()
 
 

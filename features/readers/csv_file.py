@@ -217,7 +217,7 @@ class CsvFile:
         return not end.endswith('"') and end.endswith(cell.rstrip("\r\n")[-TOP:])
 
     def most_rows(self) -> int:
-        """Return an upper bound of the number of rows: the lines below the names.
+        """Return the number of lines after the header, an upper bound of all rows.
 
         There are fewer rows if a cell contains line ends.
         """

@@ -154,7 +154,7 @@ def projections(grey: Bytes) -> Doubles:
 
 @feature(needs=[gradients])
 def edge_density(gradients: tuple[Floats, Bytes]) -> Floats:
-    """Mean strength of change, and share of pixels that change much, in 4 x 4 cells."""
+    """Mean gradient, and share of pixels with a strong one, in each of 4 x 4 cells."""
     strength, _ = gradients
     strong = (strength > 0.2).astype(np.float32)
     return np.concatenate([in_cells(strength), in_cells(strong)])

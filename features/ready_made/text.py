@@ -246,9 +246,9 @@ def readability(lowered: bytes, words: list[bytes]) -> Doubles:
     """Difficulty of reading a text, estimated by counting.
 
     The columns are: Flesch's reading ease, Flesch-Kincaid grade, automated readability
-    index and Coleman-Liau index, each divided by 100 and limited to [-2, 2]; logarithms
-    of words per sentence, of syllables (runs of vowels) and letters per word, and of
-    sentences.
+    index and Coleman-Liau index, each divided by 100 and limited to [-2, 2]; then the
+    logarithms of words per sentence, of syllables (runs of vowels) per word, of letters
+    per word, and of the number of sentences.
     """
     data = np.frombuffer(b" " + lowered, np.uint8)
     vowel, letter = VOWEL[data], LETTER[data]

@@ -107,7 +107,11 @@ class Lookup(ABC, Generic[OneSize]):
         """Raise an error if the look-up was built for other candidates or sizes."""
 
     def _check_ranked(self, coefficients: Floats, qualities: Floats) -> None:
-        """Raise BadIndexFile unless rows and costs are those of the candidates."""
+        """Raise BadIndexFile if the rows of the look-up do not rank the candidates.
+
+        `coefficients` and `qualities` are the candidates' own. The rows must ascend in
+        quality, end with the most accurate, and have the candidates' costs.
+        """
         rows = self.rows
         if (
             rows.max() >= len(qualities)

@@ -70,7 +70,7 @@ def _answer(done: int, masks: Sequence[int], preferred: Sequence[int]) -> int:
 def _cheapest_first(
     mask: int, start: Sequence[int], cost_of: Callable[[int], float]
 ) -> tuple[int, ...]:
-    """Order the features of `mask` that `start` lacks, the cheapest to add first."""
+    """Order the features of `mask` that `start` lacks: cheaper to add, earlier."""
     done = sum(1 << feature for feature in start)
     order = []
     while left := [f for f in range(mask.bit_length()) if (mask & ~done) >> f & 1]:

@@ -60,9 +60,9 @@ def search_greedy(
     Lambda is the weight of cost. A step adds the feature with the largest (added
     accuracy) - lambda * (added cost); of equal features the cheapest, then the first.
     As lambda grows, the best feature changes at a few values of lambda. At each of
-    these values, the search splits a sequence of features in two. Once there are `most`
-    sequences, the search splits no more. Each sequence then continues with the best
-    features for the middle of its range of lambda.
+    these values, a sequence branches: one copy goes on for smaller lambdas, the other
+    for larger ones. Once there are `most` sequences, none branches any more. Each then
+    goes on with the best features for the middle of its own range of lambda.
 
     `accuracy` maps a set (a mask) to its accuracy in [0, 1]; with `batch` it maps a
     list of sets to their accuracies. The empty set is trained first. `cost_s` maps a

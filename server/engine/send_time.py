@@ -99,7 +99,10 @@ class Level(NamedTuple):
 
 
 def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
-    """Return the reserve, in seconds, with the largest product of chance and quality.
+    """Return the best reserve, in seconds, for sending an answer in time.
+
+    It has the largest product of the chance that it suffices, from `levels`, and the
+    quality of the answer.
 
     `quality` maps a reserve in seconds to the expected quality of an answer that is
     computed in the rest of the budget. It is 0 if no useful answer is possible.

@@ -265,8 +265,8 @@ async def serving_grpc(
 ) -> AsyncIterator[int]:
     """Serve gRPC while the context is open; yield the port.
 
-    For port 0, the system chooses a free port. Several processes may share a port. A
-    function that begins to stop gRPC is appended to `when_stopping`. Closing the
+    For port 0, the system chooses a free port. Several processes may share a port. This
+    appends a function to `when_stopping` that starts the shutdown of gRPC. Closing the
     context also stops gRPC. Open calls then have `DRAIN_S` seconds to finish.
     """
     served = GrpcService(service)

@@ -1,4 +1,4 @@
-"""Collects signals for a process to handle later; makes other signals harmless."""
+"""Queues signals for a process to handle later, and ignores stray signals."""
 
 import contextlib
 import re

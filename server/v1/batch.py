@@ -129,7 +129,7 @@ class Batch:
         await self._reply.finish()
 
     async def _advance(self, work: Iterator[bytes | None]) -> None:
-        """Let the computing thread do `work` in turns, and send each turn's entries."""
+        """Run `work` in slices on the computing thread; send each slice's answers."""
         done = False
         while not done:
             if self._reader.caller.gone:

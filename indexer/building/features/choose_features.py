@@ -81,7 +81,7 @@ class ProjectFeatures:
         return type(self), (self.stored, self.files, None, (), self.learned)
 
     def shared(self, cache: Cache) -> "ProjectFeatures":
-        """Return the features with their data in the cache, where workers read it."""
+        """Write the features' data to the cache for workers; return such features."""
         stored = msgspec.msgpack.encode(self.stored)
         arrays: dict[str, Array] = {"stored": np.frombuffer(stored, np.uint8)}
         for place, one in enumerate(self.stored):
@@ -259,7 +259,7 @@ def _functions(
 ) -> Iterator[Found]:
     """Yield the features that the project names, except those made of columns.
 
-    If the project names none of the user's own features, all of these are also yielded.
+    If the project names none of the user's own features, this also yields all of them.
     """
     others = {*recipes_by_name(), *on_texts.names}
     named = [name for name in project.features.use if name not in others]

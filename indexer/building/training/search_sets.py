@@ -150,9 +150,9 @@ def search_sets(
     """Train the feature sets that the project's search method needs.
 
     `m` is the number of features, and `cost_of` returns the cost of a set's features.
-    The search allows a loss of quality, the tolerance, when features are added. If the
-    project names no tolerance, it is 0 if `grows` is true, because the metric grows
-    with the features, as accuracy does. Otherwise it is measured.
+    `grows` is True for a metric that more features improve, as accuracy. The tolerance
+    is the loss of quality that the search allows when features are added. If the
+    project names none, the tolerance is 0 with `grows`, and measured without it.
     """
     tolerance = 0.0 if grows and search.tolerance is None else search.tolerance
     if search.method == "progressive":

@@ -133,9 +133,10 @@ def _halving(inputs: int, whole: bool) -> Any:
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
-        """Interpolate at `shares` between the cells at `at`, `far` bytes apart.
+        """Interpolate between the vertices of each row's cell; write results to `out`.
 
-        The result is written to `out`.
+        The first vertex is at the address `at`, and each next one `far` bytes later.
+        `shares` is the address of the rows' places in the cell, in [0, 1], by input.
         """
         row = []
         for _ in range(1 << inputs):

@@ -193,8 +193,10 @@ def follow_cuts(
 ) -> None:
     """Write to `stop` (N,) the position at which each row stops.
 
-    `ids[starts[r]:starts[r + 1]]` is the list at position r, and `cuts[:, r]` are its
-    cuts. `wrong` (N,) becomes True for the rows that stop on the wrong side.
+    `ids[starts[r]:starts[r + 1]]` lists the rows at position r. Rows before the place
+    `cuts[0, r]` in this list stop as negative, and rows from the place `cuts[1, r]` on
+    stop as positive. `wrong` (N,) becomes True for each row that stops with another
+    answer than the whole ensemble's.
     """
     last = starts.shape[0] - 2
     stop[:] = last

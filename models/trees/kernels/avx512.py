@@ -150,8 +150,9 @@ def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> N
     """Write 64 bytes to `out`: the index of the leaf that a row reaches in each tree.
 
     `codes` is the address of the row's codes, a byte for each of 64 slots. `tests` is
-    the address of the tests of 64 complete trees, by heap index. Each index has 128
-    bytes: the slot of the test in each tree, then the limit of the test in each tree.
+    the address of the tests of 64 complete trees, in heap order. The tests at one place
+    of this order take 128 bytes: first the slot to test in each tree, then the limit in
+    each tree.
     """
     codes = load(builder, codes, _BYTES, LANES)
     end = builder.append_basic_block("end")
