@@ -272,7 +272,7 @@ def readability(lowered: bytes, words: list[bytes]) -> Doubles:
 
 @feature(needs=[word_hashes])
 def hashed_words(word_hashes: NDArray[np.uint32]) -> Doubles:
-    """Bag of words in 128 buckets: logarithms of counts, scaled to norm 1."""
+    """Bag of words in 128 buckets: logarithms of counts, scaled to norm 1 at most."""
     return in_buckets(word_hashes, BUCKETS)
 
 
@@ -291,7 +291,7 @@ def hashed_word_pairs(word_hashes: NDArray[np.uint32]) -> Doubles:
 
 @feature(needs=[lowered])
 def hashed_ngrams(lowered: bytes) -> Doubles:
-    """Bags of sequences of 3 and 5 characters, 128 buckets each, scaled to norm 1."""
+    """Bags of sequences of 3 and 5 characters, 128 buckets each; of norm 1 at most."""
     return np.concatenate(
         [in_buckets(sequences(lowered, length), BUCKETS) for length in (3, 5)]
     )
@@ -318,7 +318,7 @@ def in_buckets(hashes: NDArray[np.uint32], count: int) -> Doubles:
     """Count hashes in `count` buckets; return the logarithms of the counts.
 
     The high bits of a hash choose its bucket. If the norm of the logarithms is above 1,
-    they are scaled to norm 1.
+    they are scaled to norm 1 at most.
     """
     shift = np.uint32(33 - count.bit_length())
     weights = np.log1p(count_each(hashes >> shift, count))
