@@ -14,8 +14,8 @@ use = [
 ]
 """
 TABLE_FEATURES = """\
-# Every column is a feature unless some are named. Of one of free text, here `note`,
-# there are features of texts: use = ["note: learned_words", "note: text_length"]
+# By default every column is a feature. A column of free text, here `note`, also has the
+# features of texts: use = ["note: learned_words", "note: text_length"]
 """
 # learners that do well on a kind of items without any parameter
 LEARNERS = {"images": "lda", "texts": "logistic", "table": "hist_boosting"}
