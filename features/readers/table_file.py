@@ -122,16 +122,14 @@ def open_table(
     numbers that pandas wrote, are left out and logged. For `separator`, `encoding` and
     `wanted`, see `open_csv`.
     """
-    ending = path.suffix.lower()
-    folder = path.is_dir()
-    if folder and not any(path.rglob(f"*{PARQUET}")):
-        raise BadInput(
-            f"{path} is a folder without {PARQUET} files; a table is one file, or a "
-            "folder of Parquet files"
-        )
-    if folder or ending == PARQUET or head_of(path).startswith(MAGIC):
+    if is_parquet(path):
         return _open_parquet(path, wanted)
-    if ending in JSON_LINES:
+    if path.is_dir():
+        raise BadInput(
+            f"{path} is no folder of Parquet files; a table is one file, or such a "
+            "folder"
+        )
+    if path.suffix.lower() in JSON_LINES:
         return _open_json_lines(path, encoding)
     file = open_csv(path, separator, encoding, wanted)
     places = _own_columns(path, file.names, wanted)
@@ -309,6 +307,33 @@ def _open_parquet(path: Path, wanted: Collection[str]) -> Table:
         raise refuse(error) from error
     own = tuple(names[place] for place in _own_columns(path, names, wanted))
     return Table(path, own, count, True, False, False, 1, batches, read)
+
+
+def is_parquet(path: Path) -> bool:
+    """Return True for a Parquet file, and for a folder of Parquet files.
+
+    A path that ends in `.parquet` is Parquet. Of another file, the first bytes decide,
+    and of another folder, the first bytes of its first file.
+    """
+    if path.suffix.lower() == PARQUET:
+        return True
+    first = next(parquet_files(path), None)
+    return first is not None and head_of(first).startswith(MAGIC)
+
+
+def parquet_files(path: Path) -> Iterator[Path]:
+    """Yield a Parquet file itself, or the files of a folder of Parquet files.
+
+    Names that begin with "." or "_" are left out, as by pyarrow: Spark writes such
+    files. The files of a folder come before those of its subfolders, each by name.
+    """
+    if not path.is_dir():
+        yield path
+        return
+    for place, folders, files in os.walk(path):
+        folders[:] = sorted(name for name in folders if name[0] not in "._")
+        for name in sorted(name for name in files if name[0] not in "._"):
+            yield Path(place, name)
 
 
 def import_parquet(path: Path) -> Any:

@@ -19,7 +19,7 @@ from polydom.features.readers.json_lines import (
     count_json_lines,
     read_json_lines,
 )
-from polydom.features.readers.table_file import PARQUET, Table, open_table
+from polydom.features.readers.table_file import Table, is_parquet, open_table
 from polydom.features.tables.records import Decimal, trim
 from polydom.features.tables.written_numbers import (
     is_empty,
@@ -88,9 +88,9 @@ def read_items(
 def is_folder(path: Path) -> bool:
     """Return True if `path` is a folder in which each file is an item.
 
-    A folder `x.parquet` is one table, so the result is False.
+    A folder of Parquet files is one table, so the result is False.
     """
-    return path.is_dir() and path.suffix.lower() != PARQUET
+    return path.is_dir() and not is_parquet(path)
 
 
 def files_in(folder: Path, kind: Kind, encoding: str | None = None) -> FoundFiles:
@@ -131,7 +131,7 @@ def read_rows(
         count = count_json_lines(path, encoding)
         rows = reader.rows(line.row for line in read_json_lines(path, encoding))
         return Rows(rows, count, reader.remarks, lambda: reader.names)
-    if ending in (".csv", ".tsv", PARQUET):
+    if ending in (".csv", ".tsv") or is_parquet(path):
         table = open_table(path, separator, encoding, reader.wanted)
         columns = reader.columns(path, table.names)
         cells = TextCells(reader, table).read

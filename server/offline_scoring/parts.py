@@ -17,7 +17,11 @@ from polydom.features.readers.json_lines import (
     divide_json_lines,
     read_json_lines,
 )
-from polydom.features.readers.table_file import PARQUET, import_parquet
+from polydom.features.readers.table_file import (
+    import_parquet,
+    is_parquet,
+    parquet_files,
+)
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
@@ -166,7 +170,6 @@ def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
     are about 200 parts, unless these would have fewer than 32 or more than 65,536 items
     each. A part has at most `MOST_FILES` files, and no rows of two row groups.
     """
-    ending = path.suffix.lower()
     if is_folder(path):
         found = files_in(path, package.kind)
         for remark in found.remarks():
@@ -180,9 +183,9 @@ def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
         ]
     if not path.exists():
         raise BadInput(f"{path}: there is no such file or folder")
-    if ending == PARQUET:
+    if is_parquet(path):
         return list(_parquet_parts(path, most))
-    if ending in JSON_LINES:
+    if path.suffix.lower() in JSON_LINES:
         return list(_lines_parts(path, most))
     raise BadInput(
         f"{path}: a folder, a .parquet or a .jsonl file is needed; others cannot be "
@@ -194,7 +197,7 @@ def check_columns(path: Path, keep: Sequence[str]) -> None:
     """Raise BadInput if a column in `keep` is missing from the file."""
     if keep and is_folder(path):
         raise BadInput("--keep needs the columns of a table; files have none")
-    if keep and path.suffix.lower() == PARQUET:
+    if keep and is_parquet(path):
         with _opened(_parquet_files(path)[0]) as file:
             for name in keep:
                 require(file.schema_arrow.names, name)
@@ -235,16 +238,10 @@ def _lines_parts(path: Path, most: int | None) -> Iterator[Part]:
 
 
 def _parquet_files(path: Path) -> list[Path]:
-    """Return the Parquet files of a table, without hidden files such as Spark's."""
-    if path.is_file():
-        return [path]
-    files = sorted(
-        file
-        for file in path.rglob(f"*{PARQUET}")
-        if not any(p.startswith(("_", ".")) for p in file.relative_to(path).parts)
-    )
+    """Return the Parquet files of a table, sorted; raise BadInput if there are none."""
+    files = sorted(parquet_files(path))
     if not files:
-        raise BadInput(f"{path} holds no {PARQUET} file")
+        raise BadInput(f"{path} holds no Parquet file")
     return files
 
 

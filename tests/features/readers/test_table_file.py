@@ -6,7 +6,7 @@ import pytest
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.readers.folders import find_files
-from polydom.features.readers.table_file import open_table
+from polydom.features.readers.table_file import is_parquet, open_table
 
 
 def test_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
@@ -34,8 +34,6 @@ def test_parquet_may_be_a_file_or_a_folder_of_them(tmp_path: Path, name: str) ->
     rows = [{"x": number, "s": "a"} for number in range(2500)]
     folder = tmp_path / name
     folder.mkdir()
-    with pytest.raises(BadInput, match=r"is a folder without \.parquet files; a table"):
-        open_table(folder)
     (folder / "_SUCCESS").touch()  # as Spark writes it
     for name, part in (("1.parquet", rows[:2000]), ("2.parquet", rows[2000:])):
         parquet.write_table(pyarrow.Table.from_pylist(part), folder / name)
@@ -48,6 +46,24 @@ def test_parquet_may_be_a_file_or_a_folder_of_them(tmp_path: Path, name: str) ->
         open_table(folder / "1.parquet")
     with pytest.raises(BadInput, match=r"none\.parquet: No such file or directory"):
         open_table(tmp_path / "none.parquet")
+
+
+def test_a_folder_of_parquet_is_known_by_its_first_file(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    assert not is_parquet(tmp_path)
+    with pytest.raises(BadInput, match="is no folder of Parquet files; a table is one"):
+        open_table(tmp_path)
+    for name in ("day=1/000000_0", "day=2/000000_0"):  # as Hive names them
+        (tmp_path / name).parent.mkdir()
+        parquet.write_table(pyarrow.table({"x": [1]}), tmp_path / name)
+    (tmp_path / ".a.crc").touch()
+    assert is_parquet(tmp_path)
+    table = open_table(tmp_path)
+    assert (table.names, table.count) == (("x", "day"), 2)
+    (tmp_path / "README.md").write_text("rows of two days")
+    assert not is_parquet(tmp_path)
 
 
 def test_folders_are_searched_by_endings(tmp_path: Path) -> None:

@@ -110,21 +110,24 @@ def test_csv_may_be_written_as_spreadsheets_do(
     assert read(path, RECORDS)[0] == [("0", {"age": 3.5, "job": "x"})]
 
 
-def test_parquet_is_read_column_by_column(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["items.parquet", "items", "hive/000000_0"])
+def test_parquet_is_read_column_by_column(tmp_path: Path, name: str) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    path = tmp_path / "items.parquet"
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
     table = pyarrow.table({"id": ["a", "b"], "age": [1, None], "job": ["cook", "x"]})
     parquet.write_table(table, path)
     expected = [("0", {"age": 1, "job": "cook"}), ("1", {"age": None, "job": "x"})]
-    assert read(path, RECORDS) == (expected, 2)
+    given = path if path.parent == tmp_path else path.parent
+    assert read(given, RECORDS) == (expected, 2)
     images = pyarrow.table({"image": [{"bytes": b"\xff", "path": "x"}]})
     parquet.write_table(images, path)
-    assert read(path, package("image")) == ([("0", b"\xff")], 1)
+    assert read(given, package("image")) == ([("0", b"\xff")], 1)
     path.write_bytes(b"PAR1")
-    with pytest.raises(BadInput, match=r"items\.parquet"):
-        read(path, RECORDS)
+    with pytest.raises(BadInput, match=f"{given.name}.*: this is no Parquet file"):
+        read(given, RECORDS)
 
 
 def test_what_holds_no_items_is_refused(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ def test_what_is_no_number_is_named(tmp_path: Path) -> None:
         ),
         ({"texts": "empty.jsonl"}, "holds no lines; labelled items are needed"),
         ({"table": "empty.jsonl"}, "is empty; a first line"),
-        ({"table": "empty"}, r"empty is a folder without \.parquet files"),
+        ({"table": "empty"}, "empty is no folder of Parquet files"),
     ],
 )
 def test_every_message_about_nothing_is_whole(
