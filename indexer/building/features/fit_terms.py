@@ -164,7 +164,6 @@ def _logistic(
     rows: "csr_array", codes: Codes, fitting: Fitting
 ) -> tuple[Scores, Scores]:
     """Fit each score by logistic regression: weights (V, K) and intercepts (K,)."""
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     signs = signs_of(codes, fitting.classes)
@@ -175,16 +174,8 @@ def _logistic(
             share = (np.sum(wanted > 0) + 1) / (len(wanted) + 2)
             intercepts[k] = np.log(share / (1 - share))
             continue
-        model = LogisticRegression(
-            C=fitting.strength,
-            solver="liblinear",
-            dual=True,
-            max_iter=PASSES,
-            random_state=fitting.seed,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(rows, wanted)
+        model = LogisticRegression(solver="liblinear", **_options(fitting))
+        _fit_by_passes(model, rows, wanted)
         weights[:, k], intercepts[k] = model.coef_[0], model.intercept_[0]
     return weights, intercepts
 
@@ -193,23 +184,34 @@ def _linear(
     rows: "csr_array", numbers: Scores, fitting: Fitting
 ) -> tuple[Scores, Scores]:
     """Fit one score by ridge regression: weights (V, 1) and an intercept (1,)."""
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVR
 
     if not rows.shape[1]:
         return np.zeros((0, 1)), np.array([numbers.mean()])
-    model = LinearSVR(  # ridge regression, if no error is free
-        C=fitting.strength,
-        epsilon=0.0,
-        loss="squared_epsilon_insensitive",
-        dual=True,
-        max_iter=PASSES,
-        random_state=fitting.seed,
-    )
+    # ridge regression, if no error is free
+    loss = "squared_epsilon_insensitive"
+    model = LinearSVR(loss=loss, epsilon=0.0, **_options(fitting))
+    _fit_by_passes(model, rows, numbers)
+    return model.coef_.reshape(-1, 1), np.atleast_1d(model.intercept_)
+
+
+def _options(fitting: Fitting) -> dict[str, Any]:
+    """Return the options that both of liblinear's estimators share."""
+    return {
+        "C": fitting.strength,
+        "dual": True,
+        "max_iter": PASSES,
+        "random_state": fitting.seed,
+    }
+
+
+def _fit_by_passes(model: Any, rows: "csr_array", targets: NDArray[Any]) -> None:
+    """Fit an estimator that may stop after `PASSES` passes before it converges."""
+    from sklearn.exceptions import ConvergenceWarning
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(rows, numbers)
-    return model.coef_.reshape(-1, 1), np.atleast_1d(model.intercept_)
+        model.fit(rows, targets)
 
 
 def _bayes(rows: "csr_array", codes: Codes, fitting: Fitting) -> tuple[Scores, Scores]:
