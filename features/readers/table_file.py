@@ -116,11 +116,11 @@ def open_table(
     encoding: str | None = None,
     wanted: Collection[str] = (),
 ) -> Table:
-    """Open a Parquet or a JSON Lines file by its ending, and any other file as CSV.
+    """Open a table in Parquet (see `is_parquet`), JSON Lines (by its ending), or CSV.
 
-    A folder is opened as the Parquet files in it. Columns without a name, and row
-    numbers that pandas wrote, are left out and logged. For `separator`, `encoding` and
-    `wanted`, see `open_csv`.
+    Columns without a name, and row numbers that pandas wrote, are left out and logged.
+    For `separator`, `encoding` and `wanted`, see `open_csv`. Raises BadInput if the
+    path is a folder of other files.
     """
     if is_parquet(path):
         return _open_parquet(path, wanted)
