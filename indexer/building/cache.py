@@ -95,10 +95,13 @@ class Cache:
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
     ) -> None:
-        """Write the entry `name`; an older entry of this name is replaced."""
+        """Write the entry `name`; an older entry of this name is replaced.
+
+        If the power fails soon after, the entry may be absent.
+        """
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, {"name": name, "kept": meta}, arrays)
+        write_file(path, {"name": name, "kept": meta}, arrays, durable=False)
 
     def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
         """Write arrays to files of the cache, so that worker processes can read them.
@@ -182,7 +185,8 @@ class SharedArrays(Mapping[str, Array]):
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             for name, array in arrays.items():
-                with replace_when_done(folder / f"{name}.npy") as file:
+                path = folder / f"{name}.npy"
+                with replace_when_done(path, durable=False) as file:
                     np.save(file, array, allow_pickle=False)
             _map.cache_clear()  # this process may have mapped files of these names
         return cls(folder, arrays)

@@ -88,17 +88,22 @@ _decode = msgspec.msgpack.Decoder(_Header, ext_hook=_refuse_extension).decode
 
 
 def write_file(
-    path: str | os.PathLike[str], meta: dict[str, Any], arrays: Mapping[str, Array]
+    path: str | os.PathLike[str],
+    meta: dict[str, Any],
+    arrays: Mapping[str, Array],
+    *,
+    durable: bool = True,
 ) -> None:
     """Write plain data and arrays to a file, completely or not at all.
 
     `meta` may have only values that msgpack encodes. Equal arguments give equal bytes.
-    Raises BadInput if `read_file` would refuse the file.
+    If the power fails soon after, `read_file` reads a `durable` file, and may refuse
+    another file as damaged. Raises BadInput if `read_file` would refuse the file.
     """
     stored = {name: _storable(name, array) for name, array in arrays.items()}
     header = _place(meta, stored)
     _check_readable(header, stored, path)
-    with replace_when_done(Path(path)) as file:
+    with replace_when_done(Path(path), durable=durable) as file:
         digest = hashlib.sha256()
         file.write(b"\0" * _PREAMBLE_BYTES)
         for chunk in _body(header, stored):

@@ -18,22 +18,25 @@ ABANDONED_S = 24 * 3600.0
 
 
 @contextlib.contextmanager
-def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
+def replace_when_done(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     """Open a temporary file that replaces `path` if the `with` block raises no error.
 
-    If several processes write the same path, the last process to end wins.
+    If several processes write the same path, the last process to end wins. A `durable`
+    file is on the disk when the block ends. If the power fails, another file may lose
+    its content; this suits only files that can be made again.
     """
     temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     with naming(path):
         try:
             with temporary.open("wb") as file:
                 yield file
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-    if os.name == "posix":
+    if durable and os.name == "posix":
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

@@ -1,5 +1,6 @@
 """What a build keeps is given back, or made again where it is not what it should be."""
 
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,18 @@ def test_cache_gives_back_what_it_keeps(tmp_path: Path) -> None:
     assert stored is not None
     assert stored[0] == {"accuracy": 0.5}
     np.testing.assert_array_equal(stored[1]["x"], [0, 1, 2])
+
+
+def test_a_build_does_not_wait_for_the_disk_after_each_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[int] = []
+    monkeypatch.setattr(os, "fsync", waits.append)
+    Cache(tmp_path).store("a", {}, {"x": np.arange(3)})
+    Cache(tmp_path).share("b", {"x": np.arange(3)})
+    assert waits == []
+    write_file(tmp_path / "index.pdx", {}, {})
+    assert waits
 
 
 @pytest.mark.parametrize("content", [b"", b"half", b"x" * 1000])
