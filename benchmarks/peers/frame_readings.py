@@ -55,6 +55,7 @@ def autogluon_reading(train: Any, test: Any) -> Reading:
     return train, test, said
 
 
+NEEDED = {"pandas": "pandas", "autogluon": "autogluon.features.generators"}
 READINGS: dict[str, Callable[[Any, Any], Reading]] = {
     "pandas": pandas_reading,
     "autogluon": autogluon_reading,
@@ -86,5 +87,6 @@ def judge(folder: Path, reading: Callable[[Any, Any], Reading]) -> dict[str, Any
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     name, place = sys.argv[1:]
+    import_module(NEEDED[name])  # at once, not after all that is read with it
     folders = sorted(path for path in Path(place).iterdir() if path.is_dir())
     print(json.dumps({path.name: judge(path, READINGS[name]) for path in folders}))

@@ -19,9 +19,6 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from polydom.indexer import Project
-from polydom.indexer.building.data.read_items import load_data
-
 from .. import report
 from ..new_process import forget_peak, in_new_process, memory_kb
 
@@ -83,6 +80,9 @@ def _draw(path: Path, count: int) -> None:
 
 
 def _build(path: Path) -> object:
+    from polydom.indexer import Project
+    from polydom.indexer.building.data.read_items import load_data
+
     project = Project.from_mapping({"data": {"table": path.name}}, folder=path.parent)
     return load_data(project)
 

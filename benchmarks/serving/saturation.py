@@ -119,7 +119,7 @@ def wait_for(contender: Contender) -> None:
             load = Load(contender.port, contender.requests()[:1], 1)
             if load.closed(0.0001)[0].status == 200:
                 return
-        time.sleep(0.2)
+        time.sleep(0.05)
     said = contender.log.read_text(errors="replace")[-2000:]
     raise TimeoutError(f"{contender.name} did not answer; it said: {said}")
 

@@ -45,7 +45,7 @@ def serving(
         while probe(port, "/readyz") == np.inf:
             if time.monotonic() > end_s or not process.is_alive():
                 raise TimeoutError("the server did not become ready")
-            time.sleep(0.1)
+            time.sleep(0.02)
         yield port
     finally:
         process.kill()

@@ -43,7 +43,7 @@ def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     folder.mkdir()
     handler = partial(Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield folder, f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

@@ -66,7 +66,8 @@ def address(site: Path) -> Iterator[str]:
     with ThreadingHTTPServer(
         ("127.0.0.1", 0), partial(Quiet, directory=site)
     ) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        serve = partial(server.serve_forever, poll_interval=0.01)
+        Thread(target=serve, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from polydom.indexer import BudgetClassifier, Index
-
 from ... import report
-from .demo_index import built
 
 TEXTS, IMAGES = "texts.pdx", "digits.pdx"
 WORDS, LONGEST = 3000, 120
@@ -18,6 +15,10 @@ WORDS, LONGEST = 3000, 120
 
 def write_indexes(folder: Path) -> dict[str, list[bytes]]:
     """Build an index of texts and the demo's; bodies to ask each for, by its name."""
+    from polydom.indexer import BudgetClassifier, Index
+
+    from .demo_index import built
+
     built(folder)
     texts, labels = draw_texts(1500)
     model = BudgetClassifier(kind="text", search_budget_s=20).fit(texts, labels)
