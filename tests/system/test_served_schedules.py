@@ -35,7 +35,7 @@ from tests.support.models.boosters import lightgbm, xgboost
 from tests.support.processes.servers import serving
 
 ALPHA = 0.02
-TRAIN, FIT, ASKED = draw_rows(500, 0), draw_rows(4000, 1), draw_rows(40, 2)
+TRAIN, FIT, ASKED = draw_rows(500, 0), draw_rows(1500, 1), draw_rows(40, 2)
 
 
 def boosted(library: Any, name: str) -> Callable[[], Any]:
@@ -45,12 +45,12 @@ def boosted(library: Any, name: str) -> Callable[[], Any]:
 LEARNERS: dict[str, tuple[Callable[[], Any], int]] = {
     "joint lattices": (
         lambda: LatticeEnsembleClassifier(
-            n_lattices=20, inputs_per_lattice=4, epochs=3, random_state=0
+            n_lattices=12, inputs_per_lattice=4, epochs=3, random_state=0
         ),
         2,
     ),
     "forest": (lambda: RandomForestClassifier(40, max_depth=6, random_state=0), 2),
-    "forest of 3": (lambda: RandomForestClassifier(40, max_depth=6), 3),
+    "forest of 3": (lambda: RandomForestClassifier(40, max_depth=6, random_state=0), 3),
     "boosting": (lambda: GradientBoostingClassifier(n_estimators=40), 2),
     "hist_boosting of 3": (lambda: HistGradientBoostingClassifier(max_iter=20), 3),
     "logistic": (lambda: LogisticRegression(C=10.0), 2),

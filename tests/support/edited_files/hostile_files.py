@@ -1,7 +1,8 @@
 """Index files with a right checksum that are made to hurt who loads them.
 
 Run as a program it loads each file named, and prints in what processor time it was
-refused or loaded, how many bytes of memory that took, and what was said.
+refused or loaded, how many bytes of memory that took, and what was said. The first is
+to be sound: what is loaded once, whatever the file, is no part of the others.
 """
 
 import hashlib
@@ -13,14 +14,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadIndexFile
 from polydom.indexer.index.file import pdx_file
 from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.indexer.index.index import Index
-from polydom.models.importers.compile_model import compile_model
-from tests.support.indexes import served
 
 Make = Callable[[Path], object]
 MIB = 1 << 20
@@ -68,6 +66,8 @@ def edited(change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Make:
     """The tiny index, after `change` of its plain data and arrays."""
 
     def make(path: Path) -> None:
+        from tests.support.indexes import served
+
         served.make_index().save(path)
         meta, arrays, _ = read_file(path)
         change(meta, arrays)
@@ -78,6 +78,10 @@ def edited(change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Make:
 
 def sharing_leaves(meta: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Make the last model a tree whose leaves all have the first one's values."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    from polydom.models.importers.compile_model import compile_model
+
     X = np.arange(32.0).reshape(8, 4)
     tree = DecisionTreeClassifier().fit(X, [0, 1] * 4)
     made = compile_model(tree, np.arange(4, dtype=np.int32)).arrays()
@@ -182,9 +186,8 @@ def _resident_bytes() -> int:
 
 
 if __name__ == "__main__":
-    served.make_index().save(Path(sys.argv[1]).with_name("first.pdx"))
-    Index.load(Path(sys.argv[1]).with_name("first.pdx"))
-    for name in sys.argv[1:]:
+    Index.load(sys.argv[1])
+    for name in sys.argv[2:]:
         _peak_bytes()
         before, said, began_s = _resident_bytes(), "", time.process_time()
         try:

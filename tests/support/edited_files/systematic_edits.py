@@ -1,7 +1,8 @@
 """One edit after the other of every array and every fact of an index file."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +21,11 @@ Path = tuple[str | int, ...]
 
 
 class Edit(NamedTuple):
-    """What was changed, in words, and the file's content then."""
+    """What was changed, in words, and what makes the file's content then."""
 
     where: str
     what: str
-    meta: Meta
-    arrays: Arrays
+    content: Callable[[], tuple[Meta, Arrays]]
 
 
 def edits_of(meta: Meta, arrays: Arrays) -> Iterator[Edit]:
@@ -34,21 +34,35 @@ def edits_of(meta: Meta, arrays: Arrays) -> Iterator[Edit]:
         for what, changed in edits_of_array(array):
             if changed is not None and _same(changed, array):
                 continue
-            others = {k: v for k, v in arrays.items() if k != name}
-            if changed is not None:
-                others = {k: changed if k == name else v for k, v in arrays.items()}
-            yield Edit(name, what, meta, others)
+            yield Edit(name, what, partial(_with_array, meta, arrays, name, changed))
     for path, value in paths_in(meta):
         for what, other in edits_of_fact(value):
-            changed_meta = copy.deepcopy(meta)
-            inside: Any = changed_meta
-            for key in path[:-1]:
-                inside = inside[key]
-            if other is MISSING:
-                del inside[path[-1]]
-            else:
-                inside[path[-1]] = other
-            yield Edit(".".join(map(str, path)), what, changed_meta, arrays)
+            content = partial(_with_fact, meta, arrays, path, other)
+            yield Edit(".".join(map(str, path)), what, content)
+
+
+def _with_array(
+    meta: Meta, arrays: Arrays, name: str, changed: NDArray[Any] | None
+) -> tuple[Meta, Arrays]:
+    """Put another array in the place of one, or none."""
+    if changed is None:
+        return meta, {k: v for k, v in arrays.items() if k != name}
+    return meta, {k: changed if k == name else v for k, v in arrays.items()}
+
+
+def _with_fact(
+    meta: Meta, arrays: Arrays, path: Path, other: Any
+) -> tuple[Meta, Arrays]:
+    """Put something else in the place of a fact, or nothing."""
+    changed = copy.deepcopy(meta)
+    inside: Any = changed
+    for key in path[:-1]:
+        inside = inside[key]
+    if other is MISSING:
+        del inside[path[-1]]
+    else:
+        inside[path[-1]] = other
+    return changed, arrays
 
 
 def edits_of_array(array: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any] | None]]:

@@ -23,7 +23,7 @@ seed = 1
 workers = 1
 
 [learner]
-name = "forest"
+name = "tree"
 
 [data]
 table = "rows.csv"
@@ -81,7 +81,7 @@ def test_they_are_told_apart_at_every_entrance(
 def test_an_estimator_tells_them_apart(name: str) -> None:
     frame = pd.DataFrame({name: [FINE[name](step) for step in DRAWN.tolist()]})
     labels = [label(step) for step in DRAWN.tolist()]
-    made = BudgetClassifier(learner="forest", search_budget_s=0.2).fit(frame, labels)
+    made = BudgetClassifier(learner="tree", search_budget_s=0.2).fit(frame, labels)
     assert made.score(frame, labels) > 0.99
 
 

@@ -310,7 +310,7 @@ def test_a_text_that_costs_something_is_paid_once(scene: Scene) -> None:
     X, y = frame.drop(columns=["label", "subject"]), frame["label"]
     costs = {"body": 3.0, "sender": 1.0}
     model = BudgetClassifier(learner="tree", costs=costs, random_state=0, n_jobs=1)
-    model.set_params(search_budget_s=1.0).fit(X, y)
+    model.set_params(search_budget_s=0.3).fit(X, y)
     assert not any(n.startswith("body") for n in model.plan(budget=2.9)["features"])
     index = model.index_
     package = index.package

@@ -2,8 +2,6 @@
 
 import dataclasses
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,7 @@ from tests.support.edited_files.hostile_files import (
 )
 from tests.support.indexes import served
 from tests.support.oracles.containers import count_entries
+from tests.support.processes.forked_process import run_forked
 
 ALLOWED_S = 5.0
 SPARE_BYTES = 64 * MIB
@@ -60,12 +59,10 @@ def test_files_are_refused_soon_and_in_little_memory(tmp_path: Path) -> None:
         sparse(tmp_path / "zeros.pdx", 256 * MIB),
         sparse(tmp_path / "large.pdx", pdx_file.MAX_FILE_BYTES + 64),
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", hostile_files.__name__, *map(str, paths)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    sound = served.save_index(tmp_path)
+    words = ["python", "-m", hostile_files.__name__, str(sound), *map(str, paths)]
+    done = run_forked(words)
+    assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     for name, path, line in zip([*DEAR, "zeros", "large"], paths, lines, strict=True):
         facts = msgspec.json.decode(line)

@@ -211,7 +211,7 @@ def test_every_edit_is_refused_or_could_be_true(
     ]
     for name, edit in edits[:: max(len(edits) // SYSTEMATIC, 1)]:
         try:
-            path.write_bytes(sealed(edit.meta, edit.arrays))
+            path.write_bytes(sealed(*edit.content()))
             index = Index.load(path)
             extractor = extractor_of(index)
         except (BadIndexFile, TypeError, OverflowError):  # msgpack has no such number
