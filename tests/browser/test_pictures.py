@@ -23,6 +23,7 @@ from tests.support.places import DOCS
 from tests.support.processes.meanwhile import meanwhile
 from tests.support.processes.servers import serving
 
+WANTED = os.environ.get("POLYDOM_PICTURES")
 WIDTH = 1200
 BUDGETS_MS = (2, 4, 6, 8, 12, 20, 35)
 BUSY_S = 90.0  # of requests before the picture, so that there is something to see
@@ -57,7 +58,8 @@ def show(page: Page, file: Path | None) -> None:
         page.locator("#image-file").set_input_files(file)
         page.locator(".ask").click()
     expect(page.locator(".answer .label")).to_be_visible()
-    page.wait_for_timeout(500)  # the browser is done with drawing the image
+    if file is None:
+        page.wait_for_timeout(500)  # the browser is done with drawing the image
     page.locator(".ask").click()
     expect(page.locator(".answer[aria-busy]")).to_have_count(0)
     page.locator(".ladder").click()
@@ -74,19 +76,28 @@ def take(page: Page, path: Path, sections: tuple[str, ...]) -> None:
     page.screenshot(path=path, full_page=True, clip=clip)
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """The index, and the port where it is served."""
+    index = Path(WANTED) if WANTED else save_images(tmp_path_factory.mktemp("index"))
+    with serving(index) as (_, port):
+        yield index, port
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_picture_of_the_page_can_be_taken(
-    browser: Browser, tmp_path: Path, scheme: Literal["light", "dark"]
+    browser: Browser,
+    served: tuple[Path, int],
+    tmp_path: Path,
+    scheme: Literal["light", "dark"],
 ) -> None:
-    wanted = os.environ.get("POLYDOM_PICTURES")
-    index = Path(wanted) if wanted else save_images(tmp_path)
-    file = None
+    (index, port), wanted, file = served, WANTED, None
     if not wanted:
         (file := tmp_path / "dark.png").write_bytes(picture(20))
     paths = [(DOCS if wanted else tmp_path) / name for name in PICTURES[scheme]]
     options: dict[str, Any] = {"color_scheme": scheme}
     options["viewport"] = {"width": WIDTH, "height": 900}
-    with serving(index) as (_, port), browser.new_context(**options) as context:
+    with browser.new_context(**options) as context:
         address = page_of(port, **({"size": 120000, "budget": 8} if wanted else {}))
         with visiting(context, address) as page:
             expect(page.locator("#content")).to_be_visible()

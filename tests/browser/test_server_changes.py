@@ -13,12 +13,13 @@ from tests.support.indexes import served
 from tests.support.indexes.page_models import AS_BUILT, PageModels, page_of
 from tests.support.indexes.served import HAM, SPAM, save
 from tests.support.processes.servers import ADMIN, ask, reload, serving, version_of
+from tests.support.waiting import wait_until
 
 TOKEN = "a-token-of-some-user-of-models"
 POLL_MS = 2_000
-POLLS = 150
+POLLS = 100
 # The page remembers five minutes: with longer steps, as many polls are soon forgotten.
-STEP_MS, REMEMBERED = 8_000, 40
+STEP_MS, REMEMBERED = 16_000, 20
 # A poll brings 60,000 bytes; code that becomes compiled takes some hundreds a poll. Of
 # nodes there is now and then a table more, which is not yet collected.
 KEPT_BYTES, MOST_NODES = 2_000, 200
@@ -46,6 +47,24 @@ def words(text): return [text.count("free") + text.count("win")]
 
 def shows(page: Page, sentence: str) -> None:
     expect(page.locator("#buys .sentence")).to_contain_text(sentence)
+
+
+@contextmanager
+def with_clock(browser: Browser) -> Iterator[BrowserContext]:
+    """A context whose tabs have a clock that tests advance."""
+    with browser.new_context() as context:
+        context.clock.install()
+        yield context
+
+
+def is_polled(page: Page, place: str, pattern: str) -> None:
+    """Advance the page's clock, poll after poll, until it shows this at a place."""
+
+    def shown() -> bool:
+        page.clock.run_for(POLL_MS)
+        return bool(re.search(pattern, page.locator(place).inner_text()))
+
+    wait_until(shown)
 
 
 def test_a_token_is_asked_for_and_kept_until_the_tab_is_closed(
@@ -118,7 +137,7 @@ def test_answers_of_all_workers_are_counted(
 
 
 def test_a_server_that_is_not_ready_says_why_and_is_shown_when_it_is(
-    context: BrowserContext, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
     features, go = tmp_path / "waiting.py", tmp_path / "go"
     features.write_text(WAITING.format(go=str(go)))
@@ -126,6 +145,7 @@ def test_a_server_that_is_not_ready_says_why_and_is_shown_when_it_is(
     options = (f"--features={features}", "--budget-ms=20")
     with (
         serving(path, *options, wait=False) as (_, port),
+        with_clock(browser) as context,
         visiting(context, page_of(port, budget=900), ["status of 503"]) as page,
     ):
         expect(page.locator("#state")).to_contain_text(re.compile("warm|not ready"))
@@ -133,36 +153,37 @@ def test_a_server_that_is_not_ready_says_why_and_is_shown_when_it_is(
         page.locator("#try .ask").click()
         expect(page.locator(".answer .error")).to_contain_text("ready")
         go.touch()
-        expect(page.locator("#state")).to_have_text("ready")
+        is_polled(page, "#state", "^ready$")
         page.locator("#try .ask").click()
         expect(page.locator(".answer .label")).to_have_text("spam")
 
 
 def test_an_old_tab_says_that_the_index_was_replaced(
-    context: BrowserContext, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
     path = save(tmp_path / "tiny.pdx")
     (tmp_path / "admin").write_text(ADMIN)
     option = f"--admin-token-file={tmp_path}/admin"
     with (
         serving(path, *AS_BUILT, option) as (_, port),
+        with_clock(browser) as context,
         visiting(context, page_of(port, size=100, budget=15)) as page,
     ):
         shows(page, "expected accuracy 0.950")
         old = version_of(port)
         save(path, 0.9)
         assert reload(port, ADMIN)[0] == 200
-        expect(page.locator("#news")).to_contain_text("was replaced")
+        is_polled(page, "#news", "was replaced")
         shows(page, "For 100 characters, 15.0 ms buy length, marks and words")
         shows(page, "expected accuracy 0.900")
         assert old[:12] not in page.content()
 
 
 def test_a_server_that_went_away_is_waited_for(
-    context: BrowserContext, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
     path = served.save_index(tmp_path)
-    with serving(path, *AS_BUILT) as (process, port):
+    with serving(path, *AS_BUILT) as (process, port), with_clock(browser) as context:
         address = page_of(port, size=100, budget=900)
         # what was asked while the server ended is not refused, but cut off
         gone = r"ERR_(CONNECTION_(REFUSED|RESET|CLOSED)|EMPTY_RESPONSE)"
@@ -171,24 +192,16 @@ def test_a_server_that_went_away_is_waited_for(
             page.get_by_label("Text", exact=True).fill(HAM)
             process.send_signal(signal.SIGKILL)
             process.wait()
-            expect(page.locator("#state")).to_have_text("does not answer")
+            is_polled(page, "#state", "does not answer")
             expect(page.locator("#news")).to_contain_text("Trying again")
             page.locator("#try .ask").click()
             expect(page.locator(".answer .error")).to_contain_text("does not answer")
             with serving(path, *AS_BUILT, f"--port={port}"):
-                expect(page.locator("#state")).to_have_text("ready")
+                is_polled(page, "#state", "^ready$")
                 expect(page.locator("#news")).to_be_empty()
                 expect(page.get_by_label("Text", exact=True)).to_have_value(HAM)
                 page.locator("#try .ask").click()
                 expect(page.locator(".answer .label")).to_have_text("ham")
-
-
-@contextmanager
-def with_clock(browser: Browser) -> Iterator[BrowserContext]:
-    """A context whose tabs have a clock that tests advance."""
-    with browser.new_context() as context:
-        context.clock.install()
-        yield context
 
 
 def is_poll(request: Request) -> bool:
