@@ -84,7 +84,7 @@ class Made:
         return msgspec.structs.replace(project, cluster=Cluster(**terms))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(tmp_path_factory.mktemp("made"))
 
@@ -153,7 +153,7 @@ def test_a_build_whose_workers_are_all_killed_says_so_and_goes_on_later(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("polydom.indexer.cluster.workers.WAIT_S", 2.0)  # instead of 10
+    monkeypatch.setattr("polydom.indexer.cluster.workers.WAIT_S", 1.0)  # instead of 10
 
     def kill_all_at_the_fifth(name: str, count: int) -> None:
         if (name, count) == ("_train", 5):

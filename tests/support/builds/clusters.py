@@ -92,15 +92,15 @@ class DaskCluster:
         """End a worker at once (SIGKILL)."""
         _kill(self.workers.pop(number))
 
-    def restore(self) -> None:
-        """Have two usual workers, no more and no fewer."""
+    def restore(self, count: int = WORKERS) -> None:
+        """Have so many usual workers, no more and no fewer."""
         for worker in self._changed:
             _kill(worker)
         self._changed.clear()
         self.workers = [one for one in self.workers if one.poll() is None]
-        while len(self.workers) > WORKERS:
+        while len(self.workers) > count:
             self.kill_worker()
-        while len(self.workers) < WORKERS:
+        while len(self.workers) < count:
             self.add_worker()
 
     def close(self) -> None:

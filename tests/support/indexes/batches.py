@@ -27,8 +27,8 @@ UNEVEN_FILE = Path(__file__).with_name("uneven_features.py")
 
 
 def save_uneven(folder: Path) -> Path:
-    """The tiny index at a tenth of its costs, with times of this machine."""
-    path = save_with(UNEVEN_FILE, folder / "uneven.pdx", scale=0.1)
+    """The tiny index at a fifth of its costs, with times of this machine."""
+    path = save_with(UNEVEN_FILE, folder / "uneven.pdx", scale=0.2)
     index = Index.load(path)
     package = index.package
     assert package is not None

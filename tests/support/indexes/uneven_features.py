@@ -18,23 +18,23 @@ def spin(seconds: float) -> None:
 
 @step(kind="text")
 def lowered(text: str) -> str:
-    spin(6e-5)
+    spin(1.2e-4)
     return text.lower()
 
 
 @feature(kind="text")
 def length(text: str) -> list[int]:
-    spin(1e-4)
+    spin(2e-4)
     return [len(text)]
 
 
 @feature(needs=[lowered])
 def marks(text: str) -> list[int]:
-    spin(1.2e-4)
+    spin(2.4e-4)
     return [text.count("!"), text.count("$")]
 
 
 @feature(needs=[lowered])
 def words(text: str) -> list[int]:
-    spin(4e-4)
+    spin(8e-4)
     return [text.count("free") + text.count("win")]
