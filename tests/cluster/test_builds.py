@@ -37,7 +37,7 @@ def bangs(text):
 PROJECT = """\
 seed = 1
 workers = 1
-learner = { name = "boosting", n_estimators = 30 }
+learner = { name = "boosting", n_estimators = 12 }
 
 [data]
 texts = "mails.jsonl"

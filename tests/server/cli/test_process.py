@@ -37,8 +37,8 @@ def test_warm_compiles_what_an_index_needs_and_again_what_is_damaged(
     warm = ["warm", str(index), *features]
     predict = ["predict", str(index), str(text), *features]
     said, answers = list[bool](), list[str]()
-    for command in (warm, warm, predict, predict, predict):
-        if len(said) == 3:
+    for command in (warm, predict, predict, predict):
+        if len(said) == 2:
             for file in (tmp_path / "kept" / "polydom").glob("*.nbc"):
                 file.write_bytes(b"")  # as a power cut leaves it
         done = subprocess.run(
@@ -50,11 +50,11 @@ def test_warm_compiles_what_an_index_needs_and_again_what_is_damaged(
             check=True,
         )
         lines = done.stderr.splitlines()
-        assert len([line for line in lines if "is damaged" in line]) == (len(said) == 3)
+        assert len([line for line in lines if "is damaged" in line]) == (len(said) == 2)
         said.append("compiling for this processor" in done.stderr)
         answers.append(done.stdout.partition(")")[0])
-    assert said == [True, False, False, True, False]
-    assert len({*answers[2:]}) == 1
+    assert said == [True, False, True, False]
+    assert len({*answers[1:]}) == 1
     assert "a.txt: spam" in answers[-1] or "a.txt: ham" in answers[-1]
 
 
