@@ -68,18 +68,14 @@ def test_everything_selects_the_same_pods() -> None:
     assert "EXPOSE 8000" in (ROOT / "deploy/Containerfile").read_text()
 
 
-def test_probes_ask_what_the_server_answers(server: Running) -> None:
+def test_a_pod_answers_its_probes_and_when_told_to_stop_answers_on(
+    server: Running,
+) -> None:
     until_started(server)
     for probe in PROBES:
         asked = CONTAINER[probe]["httpGet"]
         assert asked["port"] == "http"
         assert server.status(asked["path"]) == 200
-
-
-def test_a_pod_that_is_told_to_stop_answers_on_and_is_not_ready(
-    server: Running,
-) -> None:
-    until_started(server)
     server.process.send_signal(signal.SIGTERM)
     wait_until(lambda: server.status("/readyz") == 503, server.process)
     assert server.status("/livez") == 200

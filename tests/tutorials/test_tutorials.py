@@ -22,7 +22,9 @@ FEWER_PHOTOS = QUICK | {
     "(48, 96, 192, 384)": "(24, 32, 48, 64)",
 }
 QUICK_FEATURE = {
-    "# PROJECT.toml\n": "workers = 1\ncosts = { items = 12, repeats = 2 }\n"
+    "# PROJECT.toml\n": (
+        "workers = 1\nsearch = { budget_s = 1 }\ncosts = { items = 12, repeats = 2 }\n"
+    )
 }
 FEWER_TEXTS = QUICK | {"range(1000)": "range(250)", "number < 800": "number < 200"}
 QUICK_TABLE = {
