@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.ensemble import (
     AdaBoostClassifier,
     ExtraTreesClassifier,
@@ -31,6 +32,7 @@ from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.scoring.remaining_bounds import sums_after
 from polydom.models.trees import self_test
 from tests.support.examples import few
+from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import bundled
 from tests.support.oracles.early_exit import walk_early, walk_margins
 
@@ -65,17 +67,21 @@ LINEAR = {"logistic", "huber", "ridge", "multinomial"}
 DATA = {2: "breast_cancer", 3: "wine"}
 
 
-def fitted() -> dict[tuple[str, int], Ensemble]:
-    made = {}
+def fitted(key: tuple[str, int]) -> Ensemble:
+    name, classes = key
     with one_thread():
-        for name, learner in LEARNERS.items():
-            for classes, data in DATA.items():
-                if (name, classes) != ("one against the rest", 2):
-                    made[name, classes] = compile(learner.fit(*bundled(data)))
-    return made
+        return compile(clone(LEARNERS[name]).fit(*bundled(DATA[classes])))
 
 
-ENSEMBLES = fitted()
+ENSEMBLES = AtFirstUse(
+    [
+        (name, classes)
+        for name in LEARNERS
+        for classes in DATA
+        if (name, classes) != ("one against the rest", 2)
+    ],
+    fitted,
+)
 BOUNDED = [(name, classes) for name, classes in ENSEMBLES if name not in LINEAR]
 ROWS = {classes: bundled(name)[0] for classes, name in DATA.items()}
 

@@ -23,35 +23,36 @@ from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from tests.support.examples import few
+from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import bundled
 from tests.support.oracles.early_exit import walk_margins
 
 X_WINE, Y_WINE = bundled("wine")
 
 
-def ensembles() -> dict[str, tuple[Any, Ensemble]]:
-    quiet: dict[str, Any] = {"n_estimators": 9, "random_state": 0}
-    learners = {
-        "lightgbm": LGBMClassifier(**quiet, verbose=-1, n_jobs=1),
-        "xgboost": XGBClassifier(n_estimators=9, max_depth=3, n_jobs=1),
-        "boosting": GradientBoostingClassifier(**quiet, max_depth=2),
-        "histogram": HistGradientBoostingClassifier(max_iter=9),
-        "forest": RandomForestClassifier(**quiet, max_depth=3),
-        "extra trees": ExtraTreesClassifier(**quiet),
-        "linear": LogisticRegression(max_iter=9000),
-        "lattices": LatticeEnsembleClassifier(9, 3, epochs=4, random_state=0),
-        "simplices": LatticeEnsembleClassifier(
-            40, 3, interpolation="simplex", epochs=4, random_state=0
-        ),
-    }
+QUIET: dict[str, Any] = {"n_estimators": 9, "random_state": 0}
+LEARNERS: dict[str, Any] = {
+    "lightgbm": LGBMClassifier(**QUIET, verbose=-1, n_jobs=1),
+    "xgboost": XGBClassifier(n_estimators=9, max_depth=3, n_jobs=1),
+    "boosting": GradientBoostingClassifier(**QUIET, max_depth=2),
+    "histogram": HistGradientBoostingClassifier(max_iter=9),
+    "forest": RandomForestClassifier(**QUIET, max_depth=3),
+    "extra trees": ExtraTreesClassifier(**QUIET),
+    "linear": LogisticRegression(max_iter=9000),
+    "lattices": LatticeEnsembleClassifier(9, 3, epochs=4, random_state=0),
+    "simplices": LatticeEnsembleClassifier(
+        40, 3, interpolation="simplex", epochs=4, random_state=0
+    ),
+}
+
+
+def fitted_and_compiled(name: str) -> tuple[Any, Ensemble]:
     with one_thread():
-        return {
-            name: (learner.fit(X_WINE, Y_WINE), compile(learner))
-            for name, learner in learners.items()
-        }
+        fitted = LEARNERS[name].fit(X_WINE, Y_WINE)
+        return fitted, compile(fitted)
 
 
-ENSEMBLES = ensembles()
+ENSEMBLES = AtFirstUse(LEARNERS, fitted_and_compiled)
 
 
 def never(ensemble: Ensemble, seed: int = 0) -> MarginSchedule:

@@ -33,6 +33,7 @@ from polydom.models.scoring.preparation import plain
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import join
 from tests.support.examples import few
+from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import bundled
 from tests.support.models.boosters import lgbm, xgb
 from tests.support.oracles.early_exit import early_decision
@@ -66,26 +67,28 @@ def test_files_are_read_without_their_packages(tmp_path: Path) -> None:
         np.testing.assert_array_equal(chosen, fitted.predict(X))
 
 
-def ensembles() -> dict[str, tuple[Any, Ensemble]]:
-    X, y = bundled("breast_cancer")
-    learners = {
-        "lightgbm": lgbm(),
-        "xgboost": xgb(),
-        "boosting": GradientBoostingClassifier(n_estimators=9, random_state=0),
-        "histogram": HistGradientBoostingClassifier(max_iter=9),
-        "adaboost": AdaBoostClassifier(n_estimators=9, random_state=0),
-        "forest": RandomForestClassifier(10, max_depth=2, random_state=0),
-        "linear": RidgeClassifier(),
-    }
+LEARNERS: dict[str, Any] = {
+    "lightgbm": lgbm(),
+    "xgboost": xgb(),
+    "boosting": GradientBoostingClassifier(n_estimators=9, random_state=0),
+    "histogram": HistGradientBoostingClassifier(max_iter=9),
+    "adaboost": AdaBoostClassifier(n_estimators=9, random_state=0),
+    "forest": RandomForestClassifier(10, max_depth=2, random_state=0),
+    "linear": RidgeClassifier(),
+}
+
+
+def fitted_and_compiled(name: str) -> tuple[Any, Ensemble]:
     with one_thread():
-        return {name: (e.fit(X, y), compile(e)) for name, e in learners.items()}
+        fitted = LEARNERS[name].fit(*bundled("breast_cancer"))
+        return fitted, compile(fitted)
 
 
 def pickled(thing: Any) -> Any:
     return pickle.loads(pickle.dumps(thing))
 
 
-ENSEMBLES = ensembles()
+ENSEMBLES = AtFirstUse(LEARNERS, fitted_and_compiled)
 X_TWO = bundled("breast_cancer")[0][: few(1000)]
 
 

@@ -296,8 +296,8 @@ def test_who_measures_follows_a_search_that_many_workers_carried_out(
 ) -> None:
     """Its seconds are spent by all of them together, and end it."""
     text = LATER.replace("workers = 1", "workers = 2")
-    text += "[learner]\nname = 'forest'\nn_estimators = 3\n"
-    folder = make_project(tmp_path, f"{text}[search]\nbudget_s = 0.05\n")
+    text += "[learner]\nname = 'tree'\n"
+    folder = make_project(tmp_path, f"{text}[search]\nbudget_s = 0.01\n")
     rounds_of(folder)
     again = build(folder / "PROJECT.toml", output=folder / "again.pdx")
     assert (folder / "again.pdx").read_bytes() == (folder / "my.pdx").read_bytes()
