@@ -67,10 +67,12 @@ LINEAR = {"logistic", "huber", "ridge", "multinomial"}
 DATA = {2: "breast_cancer", 3: "wine"}
 
 
-def fitted(key: tuple[str, int]) -> Ensemble:
+def compiled(key: tuple[str, int]) -> Ensemble:
     name, classes = key
     with one_thread():
-        return compile(clone(LEARNERS[name]).fit(*bundled(DATA[classes])))
+        fitted = clone(LEARNERS[name]).fit(*bundled(DATA[classes]))
+        ensemble: Ensemble = compile(fitted)
+    return ensemble
 
 
 ENSEMBLES = AtFirstUse(
@@ -80,7 +82,7 @@ ENSEMBLES = AtFirstUse(
         for classes in DATA
         if (name, classes) != ("one against the rest", 2)
     ],
-    fitted,
+    compiled,
 )
 BOUNDED = [(name, classes) for name, classes in ENSEMBLES if name not in LINEAR]
 ROWS = {classes: bundled(name)[0] for classes, name in DATA.items()}
