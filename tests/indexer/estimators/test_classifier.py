@@ -406,7 +406,7 @@ def test_many_columns_are_put_together() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 100))
     y = X[:, 70] > 0
-    model = tree(search_budget_s=3).fit(X, y)
+    model = tree().fit(X, y)
     assert model.score(X, y) > 0.95
     assert len(model.cost_curves_) < 62
 

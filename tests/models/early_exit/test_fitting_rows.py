@@ -32,6 +32,7 @@ from polydom.models.early_exit.fitting_rows import (
     swap_columns,
 )
 from polydom.models.qwyc.confidence_bound import FreshRows, calibrate
+from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import bundled
 
 TERMS = 300
@@ -47,7 +48,7 @@ def linear(classes: int) -> tuple[Ensemble, Any]:
     return made, X.astype(np.float32)
 
 
-LINEAR = {classes: linear(classes) for classes in (2, 3)}
+LINEAR = AtFirstUse((2, 3), linear)
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 99), st.booleans())
@@ -116,6 +117,7 @@ def raw(ensemble: Ensemble, X: Any) -> Any:
 @pytest.mark.parametrize("classes", [2, 3])
 def test_an_order_or_costs_of_terms_are_those_of_each(classes: int) -> None:
     ensemble, X = LINEAR[classes]
+    X = X[:300]
     scores, own = ensemble.base_scores(X), ensemble.predict(X)
     order = np.random.default_rng(0).permutation(TERMS)
     options: dict[str, Any] = {"order": order, "costs": np.arange(1.0, TERMS + 1)}

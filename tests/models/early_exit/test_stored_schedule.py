@@ -21,6 +21,7 @@ from polydom.models.importers.compile_model import compile_model
 from polydom.models.load import load_model
 from polydom.models.qwyc.schedule import Promise
 from tests.support.examples import few
+from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import bundled
 
 Arrays = dict[str, NDArray[Any]]
@@ -35,7 +36,7 @@ def made(classes: int, seed: int = 0) -> Ensemble:
     return found
 
 
-ENSEMBLES = {classes: made(classes) for classes in (2, 3)}
+ENSEMBLES = AtFirstUse((2, 3), made)
 X = bundled("wine")[0].astype(np.float32)
 
 

@@ -32,7 +32,7 @@ from tests.support.models.agreement import Labelled
 from tests.support.models.boosters import lgbm, xgb
 
 Table = NDArray[np.float64]
-FITTED = 1500  # rows; all are asked about
+FITTED = 700  # rows; all are asked about
 SMALL: dict[str, Any] = {"n_estimators": 5, "random_state": 0}
 LEARNERS: dict[str, Any] = {
     "tree": DecisionTreeClassifier(random_state=0),
