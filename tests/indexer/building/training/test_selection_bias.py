@@ -29,7 +29,7 @@ def test_expected_accuracy_of_the_best_is_what_fresh_items_show(
     sets: int, items: int, spread: float
 ) -> None:
     errors, looks = [], []
-    for seed in range(30):
+    for seed in range(60):
         right, truth = decisions(sets, items, spread, seed)
         best = right.mean(axis=1).argmax()
         (expected,) = expected_qualities(
