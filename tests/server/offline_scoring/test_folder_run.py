@@ -18,9 +18,9 @@ pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 OWN = [FEATURES_FILE]
-COUNT = 2400
-FEWER = 800
-MANY = 5000
+COUNT = 4000
+FEWER = 2000
+MANY = 10_000
 HERE = Workers.here(1)
 
 
@@ -48,9 +48,9 @@ def test_the_total_is_spent_within_a_percent_in_every_partition(
     write_lines(lines, texts(MANY))
     largest_first = sorted(texts(MANY), key=len, reverse=True)
     table = pa.table({"text": largest_first, "id": [f"id-{k}" for k in range(MANY)]})
-    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=800)
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=1500)
     accuracies = []
-    for items, most in ((lines, None), (lines, 60), (tmp_path / "x.parquet", None)):
+    for items, most in ((lines, None), (lines, 100), (tmp_path / "x.parquet", None)):
         run = FolderRun(index, items, OWN, ["id"], part_items=most)
         out = tmp_path / f"out-{items.suffix[1:]}-{most}"
         spent = carry_out(run, out, MANY * mean)
@@ -101,7 +101,7 @@ def test_a_run_that_was_interrupted_goes_on_with_the_same_prices(
     with pytest.raises(Stop):
         carry_out(FolderRun(index, lines, OWN, ["id"]), out, total, on_progress=stop)
     done = {path.name: path.read_bytes() for path in out.glob("part-*")}
-    assert COUNT / 3 / 32 <= len(done) < COUNT / 32
+    assert COUNT / 3 / 50 <= len(done) < 100
     (out / f"{UNFINISHED}0").write_bytes(b"PAR1")  # of a worker that was killed
     checkpoint = (out / NAME).read_bytes()
     # as if the last part had been begun and not finished, and a line cut off
@@ -293,7 +293,8 @@ def test_processes_give_the_same_answers_as_one(
     write_lines(lines, texts(FEWER))
     many = FolderRun(index, lines, OWN, ["id"])
     many.carry_out(tmp_path / "many", FEWER * 0.003, Workers.here(2))
-    assert 0.99 < sum(one.spent for one in many.scored) / (FEWER * 0.003) <= 1
+    spent = sum(part.spent for part in many.scored)
+    assert spent == pytest.approx(FEWER * 0.003, rel=0.01)
     one = FolderRun(index, lines, OWN, ["id"])
     with Checkpoint(tmp_path / "one", {}, resume=False):
         pass
