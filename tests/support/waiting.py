@@ -7,7 +7,7 @@ from typing import Protocol
 import pytest
 from starlette.testclient import TestClient
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 ATTEMPTS = 4
 
 
@@ -16,7 +16,7 @@ class Process(Protocol):
 
 
 def wait_until(true: Callable[[], object], process: Process | None = None) -> None:
-    """Ask again and again until it is so, for a minute, while the process lives."""
+    """Ask again and again until it is so, for `WAIT_S`, while the process lives."""
     end_s = time.monotonic() + WAIT_S
     while not true():
         assert process is None or process.poll() is None
