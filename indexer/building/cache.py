@@ -97,7 +97,8 @@ class Cache:
     ) -> None:
         """Write the entry `name`; an older entry of this name is replaced.
 
-        If the power fails soon after, the entry may be absent.
+        The entry may be absent after a power failure, since this method does not wait
+        for the disk.
         """
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import AsJson, OwnFeatures
+from .options import AsJson, FeatureFiles
 from .process import prints_to_stderr
 from .reports.terminal import print_table
 
@@ -26,7 +26,7 @@ def features(
     kind: Annotated[
         ItemKind | None, typer.Option(help="List only features of items of this kind.")
     ] = None,
-    files: OwnFeatures = None,
+    files: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
     as_json: AsJson = False,
 ) -> None:
     """List the features that a project may name, and the steps that they share."""
@@ -37,7 +37,7 @@ def features(
 
     # imports of the user's files may print
     with prints_to_stderr():
-        own = load_features([], files or [])
+        own = load_features([], files)
     rows: list[dict[str, str]] = [
         {"name": name, "kind": of, "steps": ", ".join(steps), "what": what}
         for name, of, steps, what in [

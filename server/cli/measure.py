@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .build import SAME_AGAIN, prints_unfinished
-from .options import AsJson, OwnFeatures, Verbose
+from .options import AsJson, FeatureFiles, Verbose
 from .process import interruptible, prints_to_stderr
 
 
@@ -31,7 +31,7 @@ def measure(
             "in the index.",
         ),
     ] = None,
-    files: OwnFeatures = None,
+    files: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
     cache: Annotated[
         Path | None,
         typer.Option(
@@ -131,7 +131,7 @@ def _measure_index(
     index: Path,
     output: Path,
     data: Path | None,
-    files: list[Path] | None,
+    files: list[Path],
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -157,7 +157,7 @@ def _measure_index(
             loaded,
             items,
             ProgressBars(),
-            files=[*(files or []), *(plan.feature_files if plan else [])],
+            files=[*files, *(plan.feature_files if plan else [])],
             repeats=plan.costs.repeats if plan else None,
         ).save(output)
     facts = facts_of(Index.load(output))

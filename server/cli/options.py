@@ -29,13 +29,6 @@ CacheFolder = Annotated[
         show_default=False,
     ),
 ]
-OwnFeatures = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--features",
-        help="Python file with features of your own; may be given several times.",
-    ),
-]
 FeatureFiles = Annotated[
     list[Path],
     typer.Option(

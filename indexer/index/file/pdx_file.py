@@ -97,8 +97,9 @@ def write_file(
     """Write plain data and arrays to a file, completely or not at all.
 
     `meta` may have only values that msgpack encodes. Equal arguments give equal bytes.
-    If the power fails soon after, `read_file` reads a `durable` file, and may refuse
-    another file as damaged. Raises BadInput if `read_file` would refuse the file.
+    With `durable`, the file is on the disk when this function returns. Without
+    `durable`, a power failure may damage the file, and `read_file` then refuses it.
+    Raises BadInput if `read_file` would refuse the arguments.
     """
     stored = {name: _storable(name, array) for name, array in arrays.items()}
     header = _place(meta, stored)

@@ -21,9 +21,9 @@ ABANDONED_S = 24 * 3600.0
 def replace_when_done(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     """Open a temporary file that replaces `path` if the `with` block raises no error.
 
-    If several processes write the same path, the last process to end wins. A `durable`
-    file is on the disk when the block ends. If the power fails, another file may lose
-    its content; this suits only files that can be made again.
+    If several processes write the same path, the last process to end wins. With
+    `durable`, the file is on the disk when the block ends. Without `durable`, a
+    power failure may empty the file, so the program must be able to make it again.
     """
     temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     with naming(path):

@@ -117,7 +117,7 @@ def test_workers_survive_the_end_of_what_features_started(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("option", "ways"),
-    [("--watch", ["none"]), ("--admin-token-file=admin", ["signal", "admin"])],
+    [("--watch", ["watch"]), ("--admin-token-file=admin", ["signal", "admin"])],
 )
 def test_workers_all_take_a_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, ways: list[str]
