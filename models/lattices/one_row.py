@@ -12,8 +12,10 @@ from ..scoring.stopping_rule import Stops
 from .kernels.one_row import (
     TABLE,
     decide,
+    early,
     early_by_margin,
     early_by_margin_many,
+    early_by_margin_part,
     early_many,
     early_one,
     raw,
@@ -30,9 +32,9 @@ MOST_COLUMNS = 4096  # limit on columns, as calibrated values are on the stack
 MOST_GROUPS = 16
 
 KERNELS = {
-    "never": (raw, raw_many, None),
-    "limits": (decide, early_many, early_one),
-    "margins": (early_by_margin, early_by_margin_many, None),
+    "never": (raw, raw_many, None, None),
+    "limits": (decide, early_many, early_one, early),
+    "margins": (early_by_margin, early_by_margin_many, None, early_by_margin_part),
 }
 
 
@@ -83,7 +85,7 @@ def pack_lattices(
         **_room(len(used), int(blocks[:, -1].max()), S, R),
     )
     start = stops.start(lattices.bias)
-    return PackedTerms(table, lattices.width, start, *KERNELS[stops.rule])
+    return PackedTerms(table, lattices.width, start, *KERNELS[stops.rule], LANES)
 
 
 def sorting_network(size: int) -> list[tuple[int, int]]:

@@ -177,11 +177,19 @@ class PackedTerms(NotCopied):
     # sum; the code is UNDECIDED only if the whole sum is near the threshold. None for
     # other rules. The constructor compiles the kernel.
     follow_one: Any
+    # Kernel of a part of one row's evaluation, with the arguments row, `at`, `first`,
+    # `end`, and totals (R,) to add to. It adds the base models at positions `first` to
+    # `end` - 1 of the order, and returns a code, which counts all base models before
+    # `end`. `first` is a multiple of `step`; `end`, too, or it is the number of all
+    # base models. None for whole sums, and for linear terms: thousands of them take a
+    # few microseconds.
+    add_part: Any = None
+    step: int = 1
     at: int = field(init=False)  # Address of the table
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "at", self.table.address)
-        for name in ("enter", "follow_one"):
+        for name in ("enter", "follow_one", "add_part"):
             object.__setattr__(self, name, entry(getattr(self, name)))
 
     def takes(self, row: NDArray[Any]) -> bool:

@@ -1,5 +1,6 @@
 """Lay trees out for one row at a time, on any processor: 64 bits for each node."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,10 @@ from .kernels.one_row import (
     ABREAST,
     TABLE,
     decide,
+    early,
     early_by_margin,
     early_by_margin_many,
+    early_by_margin_part,
     early_many,
     early_one,
     margin,
@@ -35,7 +38,8 @@ MOST_NODES = 65536
 class PackedTrees(PackedTerms):
     """Trees laid out for kernels that read float32 rows, with one stopping rule."""
 
-    vector: bool  # True if the kernels of single rows use AVX-512
+    # True if the kernels of single rows use AVX-512
+    vector: bool = False
     # The same trees packed for many rows at once; None if that layout would be slower
     batch: BatchTrees | None = None
 
@@ -52,10 +56,10 @@ class PackedTrees(PackedTerms):
 
 
 KERNELS = {
-    "margin": (margin, margins, None),
-    "scores": (None, raw_scores, None),
-    "limits": (decide, early_many, early_one),
-    "margins": (early_by_margin, early_by_margin_many, None),
+    "margin": (margin, margins, None, None),
+    "scores": (None, raw_scores, None, None),
+    "limits": (decide, early_many, early_one, early),
+    "margins": (early_by_margin, early_by_margin_many, None, early_by_margin_part),
 }
 
 
@@ -124,7 +128,16 @@ def pack_one_row(
     kernels = KERNELS[kernels_for(stops, trees.outputs)]
     table = lay_table(TABLE, arrays, **numbers)
     start = stops.start(trees.bias)
-    return PackedTrees(table, slots.width, start, *kernels, vector=False)
+    step = step_of(ABREAST, stops)
+    return PackedTrees(table, slots.width, start, *kernels, step)
+
+
+def step_of(abreast: int, stops: Stops) -> int:
+    """Return the smallest number of base models whose trees fill groups completely.
+
+    A group is `abreast` trees that a kernel evaluates together.
+    """
+    return math.lcm(abreast, stops.group) // stops.group
 
 
 def find_floors(

@@ -33,8 +33,10 @@ from .kernels.one_row_vectors import (
     MOST_CUTS,
     TABLE,
     simd_decide,
+    simd_early,
     simd_early_by_margin,
     simd_early_by_margin_many,
+    simd_early_by_margin_part,
     simd_early_many,
     simd_early_one,
     simd_margin,
@@ -43,7 +45,7 @@ from .kernels.one_row_vectors import (
 )
 from .keys import HIGHEST, Slots, find_cuts
 from .nodes import TreeArrays, inner_by_level, sums_before
-from .one_row import PackedTrees, find_floors, kernels_for
+from .one_row import PackedTrees, find_floors, kernels_for, step_of
 
 # Limit on the leaf values of all complete trees together: 16 MB.
 MOST_VALUES = 2**21
@@ -52,10 +54,15 @@ MOST_VALUES = 2**21
 STEPS_PER_TEST = 3
 
 KERNELS = {
-    "margin": (simd_margin, simd_margins, None),
-    "scores": (None, simd_scores, None),
-    "limits": (simd_decide, simd_early_many, simd_early_one),
-    "margins": (simd_early_by_margin, simd_early_by_margin_many, None),
+    "margin": (simd_margin, simd_margins, None, None),
+    "scores": (None, simd_scores, None, None),
+    "limits": (simd_decide, simd_early_many, simd_early_one, simd_early),
+    "margins": (
+        simd_early_by_margin,
+        simd_early_by_margin_many,
+        None,
+        simd_early_by_margin_part,
+    ),
 }
 
 
@@ -117,7 +124,8 @@ def pack_one_row_vectors(
     kernels = KERNELS[kernels_for(stops, trees.outputs)]
     table = lay_table(TABLE, arrays, **numbers)
     start = stops.start(trees.bias)
-    return PackedTrees(table, slots.width, start, *kernels, vector=True)
+    step = step_of(LANES, stops)
+    return PackedTrees(table, slots.width, start, *kernels, step, vector=True)
 
 
 def _cut_slots(

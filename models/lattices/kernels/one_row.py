@@ -269,12 +269,34 @@ def raw(row: Rows, address: int, out: Floats) -> None:
         out[r] = sums[r].sum() * table.unit
 
 
-@njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
-def early(row: Rows, address: int, out: Floats) -> int:
-    """Add one row's lattices to `out[0]`, until the sum is beyond a limit.
+@njit(void(uint64, int64, uint64), **OPTIONS)
+def enter_block(address: int, group: int, work: int) -> None:
+    """Calibrate the block that contains `group`, unless it begins with `group`.
 
-    The lattices are packed at `address`. Returns 4 * (number of lattices added) + the
-    answer. The answer is 0 or 1, or `UNDECIDED` if the sum was never beyond a limit.
+    `evaluate` calibrates a block at its first group. The lattices are packed at
+    `address`; the memory of the row is at `work`.
+    """
+    table = table_at(address, TABLE)
+    first_of = carray(pointer(table.first_of), (int64(table.group_count),), np.int64)
+    g = group
+    while first_of[g] < 0:
+        g -= 1
+    if g < group:
+        calibrate_block(address, first_of[g], work)
+
+
+# A part of an evaluation adds the lattices at positions `first` to `end` - 1 to the
+# sums so far. Both are multiples of LANES, unless `end` is the number of all lattices.
+PART = int64(ROW, uint64, int64, int64, float64[::1])
+
+
+@njit(PART, **OPTIONS)
+def early(row: Rows, address: int, first: int, end: int, out: Floats) -> int:
+    """Add lattices `first` to `end` - 1 to the sum `out[0]` of one row.
+
+    Stops as soon as the sum is beyond a limit. The lattices are packed at `address`.
+    Returns 4 * (number of lattices added since the first of all) + the answer. The
+    answer is 0 or 1, or `UNDECIDED` if the sum was never beyond a limit.
     """
     table = table_at(address, TABLE)
     work = reserve(table)
@@ -283,18 +305,26 @@ def early(row: Rows, address: int, out: Floats) -> int:
     lower = carray(pointer(table.lower), (T,), np.float64)
     upper = carray(pointer(table.upper), (T,), np.float64)
     place_row(row, address, work)
-    total = 0.0
-    for g in range(int64(table.group_count)):
+    enter_block(address, first // LANES, work)
+    total = out[0]
+    for g in range(first // LANES, -(-end // LANES)):
         evaluate(address, uint64(g), work)
-        first = g * LANES
-        for lane in range(min(LANES, T - first)):
-            t = uint64(first + lane)
+        before = g * LANES
+        for lane in range(min(LANES, T - before)):
+            t = uint64(before + lane)
             total += values[uint64(lane)] * unit
             if outside(total, lower[t], upper[t]):
                 out[0] = total
-                return 4 * (first + lane + 1) + int(total > upper[t])
+                return 4 * (before + lane + 1) + int(total > upper[t])
     out[0] = total
-    return int(4 * T + UNDECIDED)
+    return int(4 * end + UNDECIDED)
+
+
+@njit(inline="always")
+def early_whole(row: Rows, address: int, out: Floats) -> int:
+    """Call `early` for all lattices."""
+    count = int64(table_at(address, TABLE).lattice_count)
+    return int(early(row, address, 0, count, out))
 
 
 @njit(int64(ROW, uint64), **OPTIONS)
@@ -304,7 +334,7 @@ def decide(row: Rows, address: int) -> int:
     The answer is 0, 1, or `UNDECIDED` near a tie. If the row's sum is never beyond a
     limit, its final sum is compared with the threshold.
     """
-    return int(follow_limits(early, TABLE, row, address)[0] & 3)
+    return int(follow_limits(early_whole, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **OPTIONS)
@@ -313,17 +343,19 @@ def early_one(row: Rows, address: int) -> tuple[int, float]:
 
     The code is 4 * (number of lattices added) + the answer of `decide`.
     """
-    code, total = follow_limits(early, TABLE, row, address)
+    code, total = follow_limits(early_whole, TABLE, row, address)
     return int(code), float(total)
 
 
-@njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
-def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
-    """Add lattices to `totals` (R,) until the best class's lead exceeds a margin.
+@njit(PART, **OPTIONS)
+def early_by_margin_part(
+    row: Rows, address: int, first: int, end: int, totals: Floats
+) -> int:
+    """Add lattices `first` to `end` - 1 to the sums `totals` (R,) of one row.
 
-    The lattices are packed at `address`, and evaluate one row. Returns 4 * (number of
-    lattices added) + the answer. The answer is `BEST`, or `UNDECIDED` if the lead never
-    exceeded its margin.
+    Stops as soon as the best class's lead exceeds a margin. The lattices are packed at
+    `address`. Returns 4 * (number of lattices added since the first of all) + the
+    answer. The answer is `BEST`, or `UNDECIDED` if the lead never exceeded its margin.
     """
     table = table_at(address, TABLE)
     work = reserve(table)
@@ -331,15 +363,26 @@ def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
     values = carray(pointer(work + table.values), (R, LANES), np.float64)
     margins = carray(pointer(table.upper), (T,), np.float64)
     place_row(row, address, work)
-    for g in range(int64(table.group_count)):
+    enter_block(address, first // LANES, work)
+    for g in range(first // LANES, -(-end // LANES)):
         evaluate(address, uint64(g), work)
-        first = g * LANES
-        for lane in range(min(LANES, T - first)):
+        before = g * LANES
+        for lane in range(min(LANES, T - before)):
             for r in range(R):
                 totals[r] += values[uint64(r), uint64(lane)] * unit
-            if margin_of(totals) > margins[uint64(first + lane)]:
-                return int(4 * (first + lane + 1) + BEST)
-    return int(4 * T + UNDECIDED)
+            if margin_of(totals) > margins[uint64(before + lane)]:
+                return int(4 * (before + lane + 1) + BEST)
+    return int(4 * end + UNDECIDED)
+
+
+@njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
+def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
+    """Add lattices to `totals` (R,) until the best class's lead exceeds a margin.
+
+    Returns the code that `early_by_margin_part` returns for all lattices.
+    """
+    count = int64(table_at(address, TABLE).lattice_count)
+    return int(early_by_margin_part(row, address, 0, count, totals))
 
 
 # Kernels of many rows take totals (N, R), which begin as the starts of the sums, and
@@ -361,7 +404,7 @@ def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
 def early_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
     """Call `early` for each row; write sums to `totals` (N, 1) and codes to `codes`."""
     for i in range(X.shape[0]):
-        codes[i] = early(X[i], address, totals[i])
+        codes[i] = early_whole(X[i], address, totals[i])
 
 
 @njit(void(ROWS, *MANY), **OPTIONS)

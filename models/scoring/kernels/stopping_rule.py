@@ -37,12 +37,13 @@ def follow_limits(
 ) -> tuple[int, float]:
     """Evaluate one row with a model for two classes; return (code, sum).
 
-    The kernel `early(row, table_address, sum)` adds base models to the sum, and returns
-    the code: 4 * (number of base models added) + answer. If the row does not stop
-    early, `side` gives the answer. The threshold is in the record of dtype `kind` at
-    `table_address`.
+    The kernel `early(row, table_address, sum)` adds base models to the sum, which is 0
+    before, and returns the code: 4 * (number of base models added) + answer. If the row
+    does not stop early, `side` gives the answer. The threshold is in the record of
+    dtype `kind` at `table_address`.
     """
     total = carray(on_stack(2), (1,), np.float64)  # two int32 are one float64
+    total[0] = 0.0
     code = early(row, table_address, total)
     if code & 3 == UNDECIDED:
         code += side(total[0], table_at(table_address, kind).threshold) - UNDECIDED

@@ -166,14 +166,23 @@ def margin(row: NDArray[np.float32], table_address: int) -> float:
     return float(total)
 
 
-@njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
-def early(row: NDArray[np.float32], table_address: int, out: Floats) -> int:
-    """Add a row's leaf values to the sum `out[0]` until the sum passes a limit.
+# A part of an evaluation adds the base models at positions `first` to `end` - 1 to the
+# sums so far. `first` is a multiple of `PackedTerms.step`, and so is `end`, unless it
+# is the number of all base models.
+PART = int64(ROW, uint64, int64, int64, float64[::1])
 
-    Returns 4 * (number of trees added) + the answer: 0, 1, or `UNDECIDED` if no limit
-    was passed. Each group of six trees has a floor and a ceiling. If the sum before the
-    group is between the two, it cannot pass a limit within the group, and the limits of
-    the six trees are not checked.
+
+@njit(PART, **OPTIONS)
+def early(
+    row: NDArray[np.float32], table_address: int, first: int, end: int, out: Floats
+) -> int:
+    """Add the leaf values of trees `first` to `end` - 1 to the sum `out[0]`.
+
+    Stops as soon as the sum passes a limit. Returns 4 * (number of trees added since
+    the first of all) + the answer: 0, 1, or `UNDECIDED` if no limit was passed. Each
+    group of six trees has a floor and a ceiling. If the sum before the group is between
+    the two, it cannot pass a limit within the group, and the limits of the six trees
+    are not checked.
     """
     table = table_at(table_address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
@@ -185,8 +194,8 @@ def early(row: NDArray[np.float32], table_address: int, out: Floats) -> int:
     sixes = table.padded // ABREAST
     floors = carray(pointer(table.floors), (sixes,), np.float64)
     ceilings = carray(pointer(table.ceilings), (sixes,), np.float64)
-    total = 0.0
-    for six in range(sixes):
+    total = out[0]
+    for six in range(first // ABREAST, -(-end // ABREAST)):
         t = ABREAST * six
         a, b, c, d, e, f = walk_abreast(trees, t, keys)
         before = total
@@ -200,7 +209,14 @@ def early(row: NDArray[np.float32], table_address: int, out: Floats) -> int:
                     out[0] = before
                     return int(4 * (t + j + 1)) + int(before > upper[t + j])
     out[0] = total
-    return int(4 * table.models + UNDECIDED)
+    return int(4 * end + UNDECIDED)
+
+
+@njit(inline="always")
+def early_whole(row: NDArray[np.float32], table_address: int, out: Floats) -> int:
+    """Call `early` for all trees."""
+    models = table_at(table_address, TABLE).models
+    return int(early(row, table_address, 0, models, out))
 
 
 @njit(int64(ROW, uint64), **ONE_ROW)
@@ -210,7 +226,7 @@ def decide(row: NDArray[np.float32], table_address: int) -> int:
     The row's leaf values are added until the sum passes an early-exit limit, which
     decides. If the sum never passes one, the final sum is compared with the threshold.
     """
-    return int(follow_limits(early, TABLE, row, table_address)[0] & 3)
+    return int(follow_limits(early_whole, TABLE, row, table_address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
@@ -219,29 +235,44 @@ def early_one(row: NDArray[np.float32], table_address: int) -> tuple[int, float]
 
     The code is 4 * (number of base models added) + the class that `decide` returns.
     """
-    code, total = follow_limits(early, TABLE, row, table_address)
+    code, total = follow_limits(early_whole, TABLE, row, table_address)
     return int(code), float(total)
 
 
-@njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
-def early_by_margin(row: NDArray[np.float32], table_address: int, totals: Any) -> int:
-    """Add a row's leaf values to `totals` (R,) until the best class leads by enough.
+@njit(PART, **OPTIONS)
+def early_by_margin_part(
+    row: NDArray[np.float32], table_address: int, first: int, end: int, totals: Any
+) -> int:
+    """Add the leaf values of base models `first` to `end` - 1 to `totals` (R,).
 
-    Returns 4 * (number of base models added) + `BEST`, or + `UNDECIDED` if no lead was
-    large enough.
+    Stops as soon as the best class leads by enough. Returns 4 * (number of base models
+    added since the first of all) + `BEST`, or + `UNDECIDED` if no lead was large
+    enough.
     """
     table = table_at(table_address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, table_address, keys)
     trees = walks_of(table)
     margins = carray(pointer(table.upper), (table.padded,), np.float64)
-    for t in range(0, table.padded, ABREAST):
+    group = table.group
+    for six in range(first * group // ABREAST, -(-end * group // ABREAST)):
+        t = ABREAST * six
         ends = walk_abreast(trees, t, keys)
         for j in range(ABREAST):
             add_leaf(trees, ends[j], trees.targets[t + j], table.terms, totals)
             if beyond_margin(totals, margins[t + j]):
-                return int(4 * ((t + j + 1) // table.group) + BEST)
-    return int(4 * table.models + UNDECIDED)
+                return int(4 * ((t + j + 1) // group) + BEST)
+    return int(4 * end + UNDECIDED)
+
+
+@njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
+def early_by_margin(row: NDArray[np.float32], table_address: int, totals: Any) -> int:
+    """Add a row's leaf values to `totals` (R,) until the best class leads by enough.
+
+    Returns the code that `early_by_margin_part` returns for all base models.
+    """
+    models = table_at(table_address, TABLE).models
+    return int(early_by_margin_part(row, table_address, 0, models, totals))
 
 
 # Kernels of many rows take totals (N, R), which begin as the starts of the sums, and
@@ -278,7 +309,7 @@ def early_many(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     Write its sum to `totals` (N, 1) and its code to `codes` (N,).
     """
     for i in range(X.shape[0]):
-        codes[i] = early(X[i], table_address, totals[i])
+        codes[i] = early_whole(X[i], table_address, totals[i])
 
 
 @njit(MANY, **OPTIONS)

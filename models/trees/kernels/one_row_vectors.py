@@ -35,7 +35,7 @@ from .avx512 import (
     write_keys,
     write_vector,
 )
-from .one_row import COMMON, MANY
+from .one_row import COMMON, MANY, PART
 
 MOST_CUTS = 256  # thresholds of a slot; the last threshold exceeds every value
 ABREAST = 8  # consecutive trees that share one floor and one ceiling
@@ -187,13 +187,24 @@ def simd_margin(row: NDArray[np.float32], table_address: int) -> float:
     return float(add_values(row.ctypes.data, table_address))
 
 
-@kernel(int64(uint64, uint64, float64[::1]))
-def simd_early(row: int, table_address: int, out: Any) -> int:
-    """Add a row's leaf values to the sum `out[0]` until the sum passes a limit.
+@njit(inline="always")
+def next_groups(start: int, last: int) -> int:
+    """Return the end of the groups to evaluate together from group `start` on.
 
-    `row` is the row's address. Returns the code that `one_row.early` returns. Groups of
-    64 trees are evaluated one, one, two, four ... at a time, because most rows stop in
-    the first group.
+    From the first group on, they are one, one, two, four ... at a time, because most
+    rows stop in the first group. The end is at most `last`.
+    """
+    return int(min(start + max(1, min(start, SPAN)), last))
+
+
+@kernel(PART)
+def simd_early(
+    row: NDArray[np.float32], table_address: int, first: int, end: int, out: Any
+) -> int:
+    """Add the leaf values of trees `first` to `end` - 1 to the sum `out[0]`.
+
+    Stops as soon as the sum passes a limit. Returns the code that `one_row.early`
+    returns.
     """
     table = table_at(table_address, TABLE)
     groups = groups_of(table)
@@ -204,12 +215,13 @@ def simd_early(row: int, table_address: int, out: Any) -> int:
     ceilings = carray(pointer(table.ceilings), (eights,), np.float64)
     codes, found = reserve(1), reserve(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
-    read_codes(row, table_address, codes)
-    total = 0.0
-    start, end = 0, 1
-    while start < table.groups:
-        fill_places(table_address, start, end, codes, found)
-        for g in range(start, end):
+    read_codes(row.ctypes.data, table_address, codes)
+    total = out[0]
+    start, last = first // LANES, -(-end // LANES)
+    while start < last:
+        stop = next_groups(start, last)
+        fill_places(table_address, start, stop, codes, found)
+        for g in range(start, stop):
             at = LANES * (g - start)
             for j in range(0, groups.sizes[g], ABREAST):
                 before, eight = total, uint64((LANES * g + j) // ABREAST)
@@ -223,22 +235,59 @@ def simd_early(row: int, table_address: int, out: Any) -> int:
                         if outside(before, lower[t], upper[t]):
                             out[0] = before
                             return int(4 * (t + 1)) + int(before > upper[t])
-        start, end = end, min(end + min(end, SPAN), table.groups)
+        start = stop
     out[0] = total
-    return int(4 * table.models + UNDECIDED)
+    return int(4 * end + UNDECIDED)
+
+
+@njit(inline="always")
+def simd_early_whole(row: NDArray[np.float32], table_address: int, out: Any) -> int:
+    """Call `simd_early` for all trees."""
+    models = table_at(table_address, TABLE).models
+    return int(simd_early(row, table_address, 0, models, out))
 
 
 @kernel(int64(ROW, uint64), ONE_ROW)
 def simd_decide(row: NDArray[np.float32], table_address: int) -> int:
     """Return the class of one row, 0, 1 or `UNDECIDED`, as `one_row.decide` does."""
-    return int(follow_limits(simd_early, TABLE, row.ctypes.data, table_address)[0] & 3)
+    return int(follow_limits(simd_early_whole, TABLE, row, table_address)[0] & 3)
 
 
 @kernel(types.Tuple((int64, float64))(ROW, uint64), ONE_ROW)
 def simd_early_one(row: NDArray[np.float32], table_address: int) -> tuple[int, float]:
     """Return (code, sum) of one row, as `one_row.early_one` does."""
-    code, total = follow_limits(simd_early, TABLE, row.ctypes.data, table_address)
+    code, total = follow_limits(simd_early_whole, TABLE, row, table_address)
     return int(code), float(total)
+
+
+@kernel(PART)
+def simd_early_by_margin_part(
+    row: NDArray[np.float32], table_address: int, first: int, end: int, totals: Any
+) -> int:
+    """Add the leaf values of base models `first` to `end` - 1 to `totals` (R,).
+
+    Stops as soon as the best class leads by enough. Returns the code that
+    `one_row.early_by_margin_part` returns.
+    """
+    table = table_at(table_address, TABLE)
+    groups = groups_of(table)
+    margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
+    codes, found = reserve(1), reserve(SPAN)
+    places = carray(pointer(found), (SPAN * LANES,), np.uint8)
+    read_codes(row.ctypes.data, table_address, codes)
+    group = table.group
+    start, last = first * group // LANES, -(-end * group // LANES)
+    while start < last:
+        stop = next_groups(start, last)
+        fill_places(table_address, start, stop, codes, found)
+        for t in range(LANES * start, min(LANES * stop, table.trees)):
+            place = places[t - LANES * start]
+            leaf = leaf_of(groups, t // LANES, t % LANES, place)
+            add_leaf(groups, leaf, groups.targets[t], table.terms, totals)
+            if beyond_margin(totals, margins[t]):
+                return int(4 * ((t + 1) // group) + BEST)
+        start = stop
+    return int(4 * end + UNDECIDED)
 
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
@@ -249,23 +298,8 @@ def simd_early_by_margin(
 
     Returns the code that `one_row.early_by_margin` returns.
     """
-    table = table_at(table_address, TABLE)
-    groups = groups_of(table)
-    margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
-    codes, found = reserve(1), reserve(SPAN)
-    places = carray(pointer(found), (SPAN * LANES,), np.uint8)
-    read_codes(row.ctypes.data, table_address, codes)
-    start, end = 0, 1
-    while start < table.groups:
-        fill_places(table_address, start, end, codes, found)
-        for t in range(LANES * start, min(LANES * end, table.trees)):
-            place = places[t - LANES * start]
-            leaf = leaf_of(groups, t // LANES, t % LANES, place)
-            add_leaf(groups, leaf, groups.targets[t], table.terms, totals)
-            if beyond_margin(totals, margins[t]):
-                return int(4 * ((t + 1) // table.group) + BEST)
-        start, end = end, min(end + min(end, SPAN), table.groups)
-    return int(4 * table.models + UNDECIDED)
+    models = table_at(table_address, TABLE).models
+    return int(simd_early_by_margin_part(row, table_address, 0, models, totals))
 
 
 @kernel(MANY)
@@ -297,7 +331,7 @@ def simd_scores(X: Any, table_address: int, totals: Any, codes: Any) -> None:
 def simd_early_many(X: Any, table_address: int, totals: Any, codes: Any) -> None:
     """Write each row's sum (N, 1) and code (N,) by `simd_early`."""
     for i in range(X.shape[0]):
-        codes[i] = simd_early(X[i].ctypes.data, table_address, totals[i])
+        codes[i] = simd_early_whole(X[i], table_address, totals[i])
 
 
 @kernel(MANY)
