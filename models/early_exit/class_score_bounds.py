@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.classifier import Classifier, Head, logistic
+from ..scoring.kernels.calibration import bound_calibrated
 from ..scoring.kernels.link import LOGISTIC, MARGIN, SOFTMAX, bound_scores
 from ..scoring.kernels.native import entry
 from ..scoring.model import Floats
@@ -20,6 +21,7 @@ Bounds = list[tuple[float, float]]  # for each class the least and the largest s
 Scores = list[float]
 
 EPSILON = float(np.finfo(np.float64).eps)
+OF_MAPS = 1e-12  # rounding error of calibrated scores
 
 
 def bound_sums(
@@ -48,6 +50,8 @@ def rounding_of(classifier: Classifier) -> Floats:
     bounds are raised by `width`. Both are then clipped to [least, largest].
     """
     head, scorer = classifier.head, classifier.scorer
+    if head.calibration is not None:
+        return np.array([OF_MAPS, 0.0, 1.0])
     of_links = (len(head.classes) + 16) * EPSILON
     if head.link != MARGIN:
         return np.array([of_links, 0.0, 1.0])
@@ -62,21 +66,21 @@ def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | 
     The margin is the only raw score, or the second of two raw scores minus the first.
     Returns None if the margin does not determine the class scores.
     """
-    head, scorer, gain = classifier.head, classifier.scorer, classifier.head.gain
-    if head.inputs == 1 and head.link != LOGISTIC:
+    head, scorer = classifier.head, classifier.scorer
+    shares = isinstance(scorer, SumOfTerms) and scorer.gives_shares()
+    if not (
+        head.inputs == 1 or head.link == SOFTMAX or (head.link == MARGIN and shares)
+    ):
+        return None
+    if head.link != LOGISTIC or head.calibration is not None:
         return head.scores_by
-    if head.link == LOGISTIC and head.inputs == 1:
+    gain = head.gain
 
-        def scores(difference: float) -> Scores:
-            share = logistic(gain * difference)
-            return [1.0 - share, share]
+    def scores(difference: float) -> Scores:
+        share = logistic(gain * difference)
+        return [1.0 - share, share]
 
-        return scores
-    if head.link == SOFTMAX:
-        return lambda d: [logistic(-gain * d), logistic(gain * d)]
-    if head.link == MARGIN and isinstance(scorer, SumOfTerms) and scorer.gives_shares():
-        return lambda d: [0.5 - 0.5 * d, 0.5 + 0.5 * d]
-    return None
+    return scores
 
 
 def bound_by_difference(
@@ -93,7 +97,8 @@ def bound_by_difference(
         return None
     least, most = ((ends[:, 0] + terms.base_bias()[0]).tolist() for ends in sums)
     wide, floor, ceiling = rounding_of(classifier).tolist()
-    if classifier.head.link in (LOGISTIC, SOFTMAX):
+    plain = classifier.head.calibration is None
+    if plain and classifier.head.link in (LOGISTIC, SOFTMAX):
         return _bound_logistic(least, most, classifier.head.gain, wide)
 
     # The first class's score falls as the difference grows, the second's rises.
@@ -131,7 +136,9 @@ class ClassBounds:
     most: Floats
     head: Head  # The classifier's head, which turns whole sums into class scores
     rounding: Floats  # (3,): Result of `rounding_of`
-    bound: Any  # Compiled `bound_scores`
+    # Compiled `bound_scores`, and `bound_calibrated` for a calibrated head
+    bound: Any
+    bound_map: Any
 
     def of(self, used: int, totals: Floats) -> Bounds:
         """Return bounds (least, largest) on the row's score for each of K classes.
@@ -139,8 +146,15 @@ class ClassBounds:
         The row stopped after `used` >= 1 base models, with the sums `totals` (K,).
         """
         out, head = np.empty(2 * len(totals)), self.head
-        sums = totals, self.least, self.most
-        self.bound(*sums, used - 1, head.link, head.gain, self.rounding, out)
+        sums, calibration = (totals, self.least, self.most), head.calibration
+        if calibration is None or calibration.logs:
+            self.bound(*sums, used - 1, head.link, head.gain, self.rounding, out)
+        if calibration is not None:
+            low, high = out[::2].copy(), out[1::2].copy()
+            if not calibration.logs:
+                low = head.gain * (totals + self.least[used - 1])
+                high = head.gain * (totals + self.most[used - 1])
+            self.bound_map(low, high, calibration.logs, calibration.table, OF_MAPS, out)
         pairs = iter(out.tolist())
         return list(zip(pairs, pairs, strict=True))
 
@@ -154,4 +168,7 @@ def bound_by_class(
         return None
     least, most = (np.ascontiguousarray(ends) for ends in sums)
     rounding = rounding_of(classifier)
-    return ClassBounds(least, most, classifier.head, rounding, entry(bound_scores))
+    head, mapped = classifier.head, None
+    if head.calibration is not None:
+        mapped = entry(bound_calibrated)
+    return ClassBounds(least, most, head, rounding, entry(bound_scores), mapped)

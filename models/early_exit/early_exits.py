@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from .class_score_bounds import (
     scores_by_difference,
 )
 
+FARTHEST = 1e300  # largest magnitude of a threshold
 NO_WIDTH = 2**62  # wider than any row: no row is passed to a kernel that is missing
 
 
@@ -212,7 +214,7 @@ class EarlyExit(_Evaluator):
 
     def _exact(self, X: Rows) -> Codes:
         threshold = self.stops.threshold
-        if threshold == -float(self.terms.base_bias()[0]):
+        if threshold == threshold_of(self.classifier, self.terms):
             return _Evaluator._exact(self, X)
         sums = whole_sums(self.terms.base_scores(X)[:, :, 0])
         if not np.isfinite(sums).all():
@@ -278,6 +280,8 @@ class MarginExit(_Evaluator):
         """
         head, scores = self.classifier.head, np.empty(len(totals))
         chosen = self.choose_whole(totals, head.link, head.rule, head.gain, scores)
+        if chosen >= 0 and head.calibration is not None:
+            head.calibration.one(totals, head.gain, head.calibration.table, scores)
         return chosen, scores
 
     def _chosen(self, totals: Floats, codes: Codes) -> Codes:
@@ -285,6 +289,16 @@ class MarginExit(_Evaluator):
         # Class scores may tie even if sums do not.
         chosen[whole] = self.classifier.head.choose(totals[whole])
         return chosen
+
+
+def threshold_of(classifier: Classifier, terms: BaseModels) -> float:
+    """Return the sum of base scores above which the second of two classes is chosen."""
+    cut = classifier.head.cut
+    if cut is None:
+        return -float(terms.base_bias()[0])
+    # No margin reaches NaN, and almost none exceeds what is farther than this.
+    cut = FARTHEST if isnan(cut) else min(max(cut, -FARTHEST), FARTHEST)
+    return cut - float(terms.base_bias()[0])
 
 
 def make_evaluator(

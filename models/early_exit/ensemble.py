@@ -14,7 +14,7 @@ from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Rows
 from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import NEAR, Margins, Stops
-from .early_exits import EarlyExit, MarginExit, make_evaluator
+from .early_exits import EarlyExit, MarginExit, make_evaluator, threshold_of
 from .fitting_rows import FitScores, shuffle_scores
 
 # Options of fitting that refer to single base models, and so exclude blocks.
@@ -75,7 +75,7 @@ class Ensemble:
         A sum equal to the threshold is decided as in the original library.
         """
         self._check_binary()
-        return -float(self.terms.base_bias()[0])
+        return threshold_of(self.classifier, self.terms)
 
     def base_scores(self, X: Rows) -> NDArray[np.float64]:
         """Return the scores that base models add to the sums, for rows X (N, width).

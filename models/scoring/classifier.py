@@ -1,7 +1,7 @@
 """Compiled classifiers: a scorer computes raw scores, and a head chooses the class."""
 
 from dataclasses import dataclass, field
-from math import exp
+from math import exp, inf
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
+from .calibration import Calibration, load_calibration
 from .fitted_columns import FittedColumns, ReadsFrames
+from .float_order import first_with
 from .kernels.link import (
     EACH,
     HUBER,
@@ -28,6 +30,9 @@ from .model import Floats, Rows
 from .scorer import Scorer
 from .stored_arrays import Stored
 
+# Links whose class scores the difference of two raw scores determines.
+BY_MARGIN = (MARGIN, SOFTMAX)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
@@ -42,13 +47,30 @@ class Head:
     rule: int
     inputs: int  # R, the number of raw scores: 1 for a binary margin, else K
     gain: float = 1.0  # Factor of raw scores before the link function
+    # Map from the link's class scores to those of the answer; None leaves them as
+    # they are. The chosen class does not depend on it, unless there is a threshold.
+    calibration: Calibration | None = None
+    # Score of the second of two classes from which it is chosen; None: `rule` chooses
+    threshold: float | None = None
     enter: Any = field(init=False)  # The kernel `answer_one`, compiled
+    # Least margin (the second raw score less the first, or the only one) at which the
+    # score of the second class reaches `threshold`, NaN if it never does; None without
+    # a threshold
+    cut: float | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "enter", entry(answer_one))
         flaw = find_flaw(self.classes, self.link, self.rule, self.inputs, self.gain)
+        if not flaw and self.calibration is not None:
+            flaw = self.calibration.find_flaw(len(self.classes))
+        if not flaw and self.threshold is not None:
+            flaw = self._flaw_of_threshold()
         if flaw:
             raise BadModel(f"head of a model: {flaw}")
+        cut, threshold = None, self.threshold
+        if threshold is not None:
+            cut = first_with(lambda margin: self.scores_by(margin)[1] >= threshold)
+        object.__setattr__(self, "cut", cut)
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.classes[:5].tolist()))
@@ -59,10 +81,35 @@ class Head:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Head, (self.classes, self.link, self.rule, self.inputs, self.gain)
+        plain = self.classes, self.link, self.rule, self.inputs, self.gain
+        return Head, (*plain, self.calibration, self.threshold)
+
+    @property
+    def border(self) -> float:
+        """Score of the second of two classes at which the choice changes."""
+        if self.threshold is not None:
+            return self.threshold
+        return self.scores_by(0.0)[1]
+
+    def _flaw_of_threshold(self) -> str | None:
+        if len(self.classes) != 2 or (self.inputs == 2 and self.link not in BY_MARGIN):
+            return f"a threshold is for two classes, not {len(self.classes)}"
+        shares = self.calibration is not None or self.link != MARGIN
+        threshold = self.threshold
+        assert threshold is not None
+        low, high = (0.0, 1.0) if shares else (-inf, inf)
+        if not low <= threshold <= high:
+            return f"its threshold {threshold!r} is not from {low:g} to {high:g}"
+        return None
 
     def scores(self, raw: Floats) -> Floats:
         """Turn the raw scores (N, R) of N rows into class scores (N, K)."""
+        out = self._plain(raw)
+        if self.calibration is not None:
+            self.calibration.apply(raw, self.gain, out)
+        return out
+
+    def _plain(self, raw: Floats) -> Floats:
         out = np.empty((raw.shape[0], len(self.classes)))
         class_scores(raw, self.link, self.gain, out)
         return out
@@ -72,7 +119,10 @@ class Head:
 
         `raw` (N, R) are the raw scores of the rows.
         """
-        scores = self.scores(raw) if self.rule == LARGEST_SCORE else raw
+        if self.cut is not None:
+            chosen: NDArray[np.int64] = (margin_of(raw) >= self.cut).astype(np.int64)
+            return chosen
+        scores = self._plain(raw) if self.rule == LARGEST_SCORE else raw
         out = np.empty(raw.shape[0], np.int64)
         choices(raw, scores, self.rule, out)
         return out
@@ -84,14 +134,37 @@ class Head:
         """
         out = np.empty(len(self.classes))
         code = self.enter(raw, self.link, self.rule, self.gain, out)
+        if self.calibration is not None:
+            self.calibration.one(raw, self.gain, self.calibration.table, out)
+        if self.cut is not None:
+            code = int(margin_of(raw) >= self.cut)
         return code, out.tolist()
 
     def scores_by(self, margin: float) -> list[float]:
-        """Return both class scores of a row whose only raw score is `margin`."""
-        if self.link == MARGIN:
-            return [-margin, margin]
+        """Return both class scores of a row with this margin.
+
+        The margin is the only raw score, or the second of two raw scores less the
+        first. Two raw scores that are no logarithms count as shares that sum to 1.
+        """
+        calibration = self.calibration
+        if calibration is None:
+            return self._plain_by(margin)
+        if calibration.logs:
+            share = calibration.by_scores(*self._plain_by(margin), calibration.table)
+        else:
+            share = calibration.by_odds(self.gain * margin, calibration.table)
+        return [1.0 - share, share]
+
+    def _plain_by(self, margin: float) -> list[float]:
+        link = self.link
+        if link == MARGIN:
+            if self.inputs == 1:
+                return [-margin, margin]
+            return [0.5 - 0.5 * margin, 0.5 + 0.5 * margin]
         margin *= self.gain
-        if self.link == HUBER:
+        if link == SOFTMAX:
+            return [logistic(-margin), logistic(margin)]
+        if link == HUBER:
             share = (min(max(margin, -1.0), 1.0) + 1.0) / 2.0
         else:
             share = logistic(margin)
@@ -99,23 +172,40 @@ class Head:
 
     def choose_by(self, margin: float) -> int:
         """Return the class, 0 or 1, of a row whose only raw score is `margin`."""
+        if self.cut is not None:
+            return int(margin >= self.cut)
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0)
         if self.rule == POSITIVE:
             return int(margin > 0.0)
-        return self.answer_by(margin)[0]
+        low, high = self._plain_by(margin)
+        return int(high > low)
 
     def answer_by(self, margin: float) -> tuple[int, list[float]]:
         """Return the results of `choose_by` and `scores_by` for `margin`."""
         low, high = scores = self.scores_by(margin)
+        if self.cut is not None:
+            return int(margin >= self.cut), scores
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0), scores
+        if self.rule == LARGEST_SCORE and self.calibration is not None:
+            return self.choose_by(margin), scores
         return int(margin > 0.0 if self.rule == POSITIVE else high > low), scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays from which `load_head` makes this head again."""
         numbers = [self.link, self.rule, self.inputs, self.gain]
-        return {"classes": self.classes, "head": np.array(numbers, np.float64)}
+        own = {"classes": self.classes, "head": np.array(numbers, np.float64)}
+        if self.calibration is not None:
+            own["calibration"] = self.calibration.table
+        if self.threshold is not None:
+            own["threshold"] = np.array([self.threshold])
+        return own
+
+
+def margin_of(raw: Floats) -> Any:
+    """Return the margins (...) of raw scores (..., 1 or 2) of two classes."""
+    return raw[..., 0] if raw.shape[-1] == 1 else raw[..., 1] - raw[..., 0]
 
 
 def logistic(margin: float) -> float:
@@ -149,7 +239,11 @@ def load_head(stored: Stored) -> Head:
         flaw = "one class leaves nothing to choose"
     if flaw:
         raise stored.fail(flaw)
-    return Head(classes, int(link), int(rule), int(inputs), gain)
+    plain = classes, int(link), int(rule), int(inputs), gain
+    try:
+        return Head(*plain, load_calibration(stored), stored.threshold())
+    except BadModel as error:
+        raise stored.fail(str(error).removeprefix("head of a model: ")) from error
 
 
 def find_flaw(

@@ -1,6 +1,8 @@
-"""Integers in the order of float32 values, and a search through all float32 values."""
+"""Integers in the order of floating-point values, and searches through all values."""
 
+import struct
 from collections.abc import Callable
+from math import inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,3 +43,31 @@ def find_last(
 def _values_at(places: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the float32 values that `turned` maps to the integers `places`."""
     return turned(np.maximum(places, LEAST).astype(np.int32)).view(np.float32)
+
+
+def first_with(holds: Callable[[float], bool]) -> float:
+    """Return the least float64 for which `holds` is true; NaN if it is for none.
+
+    If `holds` is true for a number, it must be true for every larger one.
+    """
+    low, high = _place_of(-inf), _place_of(inf)
+    while low < high:
+        middle = (low + high) // 2
+        if holds(_number_at(middle)):
+            high = middle
+        else:
+            low = middle + 1
+    found = _number_at(low)
+    return found if holds(found) else nan
+
+
+def _place_of(number: float) -> int:
+    """Return the place of a float64 in the order of all float64 values."""
+    bits: int = struct.unpack("<q", struct.pack("<d", number))[0]
+    return bits if bits >= 0 else -(bits & (2**63 - 1))
+
+
+def _number_at(place: int) -> float:
+    bits = place if place >= 0 else 2**63 - place
+    (number,) = struct.unpack("<d", struct.pack("<Q", bits))
+    return float(number)

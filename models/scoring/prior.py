@@ -18,10 +18,13 @@ class Prior:
 
     classes: NDArray[Any]  # (K,): Labels, ascending
     shares: Floats  # (K,) float64: Share of each class, in [0, 1], summing to 1
+    # Share of the second of two classes from which it is chosen; None chooses the most
+    # frequent class
+    threshold: float | None = None
     kind: ClassVar[str] = "prior"
 
     def __repr__(self) -> str:
-        most = self.classes[self.shares.argmax()].item()
+        most = self.classes[self._choice].item()
         return f"Prior({len(self.classes)} classes, mostly {most!r})"
 
     def __post_init__(self) -> None:
@@ -31,6 +34,8 @@ class Prior:
                 f"{len(self.classes)} classes and shares of shape {shares.shape}; "
                 "there must be one share per class"
             )
+        if self.threshold is not None and len(shares) != 2:
+            raise BadModel(f"a threshold is for two classes, not {len(shares)}")
         if not ((shares >= 0).all() and abs(shares.sum() - 1) < 1e-9):
             raise BadModel("class shares must be non-negative and sum to 1")
 
@@ -52,12 +57,21 @@ class Prior:
         """Positions of the inputs: an empty array."""
         return np.empty(0, np.int32)
 
-    def choose(self, row: Rows) -> int:
-        """Return the position of the most frequent class; among ties, the first."""
+    @property
+    def _choice(self) -> int:
+        if self.threshold is not None:
+            return int(self.shares[1] >= self.threshold)
         return int(self.shares.argmax())
 
+    def choose(self, row: Rows) -> int:
+        """Return the position of the most frequent class; among ties, the first.
+
+        With a threshold, return 1 if the second class's share reaches it, else 0.
+        """
+        return self._choice
+
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Return the position of the most frequent class, and the class shares."""
+        """Return the results of `choose`, and the class shares."""
         return self.choose(row), self.shares.tolist()
 
     def predict_scores(self, X: Rows) -> Floats:
@@ -65,18 +79,23 @@ class Prior:
         return np.tile(self.shares, (len(X), 1))
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """Return the most frequent class for each row: (N,)."""
-        return np.repeat(self.classes[self.shares.argmax()], len(X))
+        """Return the class of `choose` for each row: (N,)."""
+        return np.repeat(self.classes[self._choice], len(X))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that `load` reads."""
-        return {"classes": self.classes, "shares": self.shares}
+        own = {"classes": self.classes, "shares": self.shares}
+        if self.threshold is not None:
+            own["threshold"] = np.array([self.threshold])
+        return own
 
     @classmethod
     def load(cls, stored: Stored) -> "Prior":
         """Load a `Prior`; raise BadModel if its arrays are not classes and shares."""
         classes = stored.classes()
-        return cls(classes, stored.finite("shares", (len(classes),)))
+        return cls(
+            classes, stored.finite("shares", (len(classes),)), stored.threshold()
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
