@@ -79,6 +79,21 @@ class BadProject(PolydomError):
     code = "bad_project"
 
 
+class FeatureFailed(BadFeature):
+    """A feature failed on an item: an error was raised, or its values are unusable.
+
+    `feature` is the position of the feature in its extractor, or None. `step` is the
+    position of the step that raised the error; None if the feature itself failed.
+    """
+
+    def __init__(
+        self, message: str, feature: int | None = None, step: int | None = None
+    ) -> None:
+        self.feature = feature
+        self.step = step
+        super().__init__(message)
+
+
 class BadInput(PolydomError, ValueError):
     """An argument, or part of a request, does not match its documentation."""
 

@@ -6,14 +6,14 @@ does not depend on the item.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from .errors import BadFeature, BadItem, PolydomError
+from .errors import BadFeature, BadItem, FeatureFailed
 from .feature import Feature, Function, Node, Step
 from .items import Item, Kind, ReadRecord
 from .tables.column_features import Columns
@@ -21,6 +21,9 @@ from .tables.column_features import Columns
 Row = NDArray[np.float32]
 FLOAT32 = np.dtype(np.float32)
 MISSING = object()
+# Tests of values, and the byte that they give for an invalid value.
+NUMBERS = np.isfinite, b"\0"
+NO_INFINITY = np.isinf, b"\1"
 
 
 class StepCall(NamedTuple):
@@ -57,7 +60,8 @@ class Extractor:
 
     There is at least one feature. All features are for one kind of items and have
     different names. `widths` has the number of columns of each feature; `probe` finds
-    these numbers during a build.
+    these numbers during a build. `gaps` has the columns of each feature that may be NaN
+    for a missing value; by default, only features of a record's columns have such.
 
     Attributes
     ----------
@@ -71,7 +75,12 @@ class Extractor:
         True if all features are columns of a record. `read` computes these in advance.
     """
 
-    def __init__(self, features: Sequence[Feature], widths: Sequence[int]) -> None:
+    def __init__(
+        self,
+        features: Sequence[Feature],
+        widths: Sequence[int],
+        gaps: Sequence[Collection[int]] = (),
+    ) -> None:
         self.features = tuple(features)
         self.kind = common_kind(self.features)
         self.widths = tuple(widths)
@@ -81,6 +90,12 @@ class Extractor:
                 f"{list(self.widths)} came"
             )
         self.width = sum(self.widths)
+        gaps = gaps or [()] * len(self.features)
+        own = zip(self.features, self.widths, gaps, strict=True)
+        self.gaps = tuple(
+            frozenset(range(width) if feature.missing else columns)
+            for feature, width, columns in own
+        )
         self.whole = all(isinstance(one.function, Columns) for one in self.features)
         self.steps = with_needs(self.features)
         positions = {step: position for position, step in enumerate(self.steps)}
@@ -97,10 +112,12 @@ class Extractor:
                 feature.function,
                 self._sources(feature),
                 self.columns(position),
-                self.widths[position],
-                *((np.isinf, b"\1") if feature.missing else (np.isfinite, b"\0")),
+                width,
+                *(NO_INFINITY if len(self.gaps[position]) == width else NUMBERS),
             )
-            for position, feature in enumerate(self.features)
+            for position, (feature, width) in enumerate(
+                zip(self.features, self.widths, strict=True)
+            )
         )
 
     @classmethod
@@ -155,12 +172,41 @@ class Extractor:
         return Extraction(self, payload, row, where)
 
     def extract(self, item: Item, where: str = "the item") -> Row:
-        """Compute every feature of an item; return the full row, (width,) float32."""
+        """Compute every feature of an item; return the full row, (width,) float32.
+
+        Columns of a feature that fails are NaN if the feature says "without".
+        """
         row = np.empty(self.width, FLOAT32)
         extraction = self.begin(item, row, where)
         for position in range(len(self.features)):
-            extraction.compute(position)
+            extraction.attempt(position)
         return row
+
+    def spares(self, failure: FeatureFailed) -> bool:
+        """Return True if the feature that failed says "without".
+
+        If a step failed by itself, all features that need it must say so.
+        """
+        users = [failure.feature]
+        if failure.feature is None:
+            users = [k for k, own in enumerate(self.needs) if failure.step in own]
+        return all(self.features[k].fails == "without" for k in users if k is not None)
+
+    def withheld_by(self, failure: FeatureFailed) -> int:
+        """Return a mask of the features to go on without after a failure; 0 for none.
+
+        These are the feature that failed and, if a step failed, all other features that
+        need the step; but only features that say "without".
+        """
+        first, step = failure.feature, failure.step
+        if first is None or not self.spares(failure):
+            return 0
+        return sum(
+            1 << position
+            for position, feature in enumerate(self.features)
+            if position == first
+            or (feature.fails == "without" and step in self.needs[position])
+        )
 
     def read(self, item: Item) -> Item:
         """Compute the full row of a record in advance, if all features are columns.
@@ -181,7 +227,7 @@ class Extractor:
         second = np.empty_like(first)
         extraction = self.begin(item, second, where)
         for position in reversed(range(len(self.features))):
-            extraction.compute(position)
+            extraction.attempt(position)
         differs = (first != second) & ~(np.isnan(first) & np.isnan(second))
         for position, feature in enumerate(self.features):
             columns = self.columns(position)
@@ -217,51 +263,90 @@ class Extraction:
     def compute(self, position: int) -> None:
         """Compute a feature into `row`; first run the steps that have no result yet.
 
-        Raises BadFeature if the feature or a step raises an error, or if the result is
-        not one-dimensional, has another length than the feature's width, or holds a
-        number that is not finite. The feature's columns of `row` are then undefined.
-        Columns of a record may hold NaN. Raises BadItem if a step cannot use the item.
+        Raises FeatureFailed if the feature or a step raises an error, or if the result
+        is not one-dimensional, has another length than the feature's width, or holds
+        infinity, or NaN in a column that may have no gaps. The feature's columns of
+        `row` are then undefined. Raises BadItem if a step cannot use the item.
         """
         values = self.values(position)
         _, _, _, columns, width, test, failed = self._calls[position]
         if len(values) != width:
-            raise BadFeature(
+            raise FeatureFailed(
                 f"feature {self._name(position)!r} returned {len(values)} columns for "
-                f"{self._where}; its width is {width}"
+                f"{self._where}; its width is {width}",
+                position,
             )
         self.row[columns] = values
         # A search among bytes takes a tenth of what numpy's any() or all() takes.
-        column = test(values).tobytes().find(failed)
-        if column >= 0:
-            kind = BadItem if self._extractor.features[position].missing else BadFeature
-            raise kind(
+        if test(values).tobytes().find(failed) >= 0:
+            self._refuse_numbers(position, values)
+
+    def attempt(self, position: int) -> FeatureFailed | None:
+        """Compute a feature; if it fails and says "without", write NaN instead.
+
+        Returns the failure, or None. Raises the failure of any other feature, and
+        BadItem as `compute` does.
+        """
+        try:
+            self.compute(position)
+        except FeatureFailed as failure:
+            if not self._extractor.withheld_by(failure):
+                raise
+            self.row[self._calls[position].columns] = np.nan
+            return failure
+        return None
+
+    def run_steps(self) -> int:
+        """Return a mask of the steps that have a result."""
+        results = enumerate(self._results[:-1])
+        return sum(1 << step for step, result in results if result is not MISSING)
+
+    def _refuse_numbers(self, position: int, values: Row) -> None:
+        """Raise an error for the first number that no model can use, if there is one.
+
+        The item is to blame for an infinite number in a record's column; for any other
+        number, the feature is.
+        """
+        gaps = self._extractor.gaps[position]
+        for column in np.flatnonzero(~np.isfinite(values)).tolist():
+            if np.isnan(values[column]) and column in gaps:
+                continue
+            message = (
                 f"feature {self._name(position)!r} is {values[column]} in column "
                 f"{column} for {self._where}; finite numbers are needed"
             )
+            if self._extractor.features[position].missing:
+                raise BadItem(message)
+            raise FeatureFailed(message, position)
 
     def values(self, position: int) -> Row:
         """Compute a feature, and return its values; their number is not checked."""
         values: Any
         results = self._results
         steps, function, sources, *_ = self._calls[position]
-        for step in steps:
-            if results[step] is MISSING:
-                self.compute_step(step)
         try:
+            for step in steps:
+                if results[step] is MISSING:
+                    self.compute_step(step)
             if len(sources) == 1:
                 values = function(results[sources[0]])
             else:
                 values = function(*[results[source] for source in sources])
             if type(values) is not np.ndarray or values.dtype is not FLOAT32:
                 values = as_float32(values)
-        except PolydomError:
+        except BadItem:
+            raise
+        except FeatureFailed as failure:
+            failure.feature = position
             raise
         except (Exception, SystemExit) as error:
-            raise self._raised(f"feature {self._name(position)!r}", error) from error
+            what = f"feature {self._name(position)!r}"
+            raise FeatureFailed(self._raised(what, error), position) from error
         if values.ndim != 1:
-            raise BadFeature(
+            raise FeatureFailed(
                 f"feature {self._name(position)!r} returned an array of shape "
-                f"{values.shape} for {self._where}; one dimension is needed"
+                f"{values.shape} for {self._where}; one dimension is needed",
+                position,
             )
         checked: Row = values
         return checked
@@ -275,18 +360,17 @@ class Extraction:
         results = self._results
         try:
             results[position] = function(*[results[source] for source in sources])
-        except PolydomError:
+        except BadItem:
             raise
         except (Exception, SystemExit) as error:
-            step = self._extractor.steps[position]
-            raise self._raised(f"step {step.name!r}", error) from error
+            what = f"step {self._extractor.steps[position].name!r}"
+            raise FeatureFailed(self._raised(what, error), step=position) from error
 
     def _name(self, position: int) -> str:
         return self._extractor.features[position].name
 
-    def _raised(self, what: str, error: BaseException) -> BadFeature:
-        kind = type(error).__name__
-        return BadFeature(f"{what} raised {kind} for {self._where}: {error}")
+    def _raised(self, what: str, error: BaseException) -> str:
+        return f"{what} raised {type(error).__name__} for {self._where}: {error}"
 
 
 class Extracted(Extraction):
@@ -299,6 +383,13 @@ class Extracted(Extraction):
 
     def compute(self, position: int) -> None:
         """Do nothing, since the row has all columns."""
+
+    def attempt(self, position: int) -> None:
+        """Do nothing, since the row has all columns."""
+
+    def run_steps(self) -> int:
+        """Return 0, as columns of a record need no steps."""
+        return 0
 
 
 def as_float32(values: object) -> Row:

@@ -9,12 +9,13 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, get_args, overload
 
 from .errors import BadFeature
 from .items import Kind
 
 Function = Callable[..., Any]
+Fails = Literal["refuse", "without"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,9 @@ class Feature(Node):
 
     # True if NaN is allowed, for a missing value, as in features of a record's columns
     missing: bool = False
+    # What a server does if the feature fails on an item: it refuses the item, or
+    # answers without the feature
+    fails: Fails = "refuse"
 
 
 class StepTerms(TypedDict, total=False):
@@ -73,6 +77,7 @@ class FeatureTerms(StepTerms, total=False):
 
     name: str | None
     declared: Mapping[str, float] | None
+    fails: Fails
 
 
 @overload
@@ -143,6 +148,7 @@ def feature(
     name: str | None = None,
     declared: Mapping[str, float] | None = None,
     version: str = "",
+    fails: Fails = "refuse",
 ) -> Feature | Callable[[Function], Feature]:
     """Make a feature of a function; use it as a decorator.
 
@@ -155,11 +161,18 @@ def feature(
     declared
         Constant costs by unit, such as ``{"s": 0.002}``, each 0 or more and finite. A
         feature with declared seconds is not measured.
+    fails
+        What happens to an item on which the feature fails. A feature fails if it, or a
+        step that it needs, raises an error, or if a value is infinite, or is NaN in a
+        column that had a number for every item of the build. "refuse": a server answers
+        with an error, and a build stops. "without": a server answers by the best set
+        without the feature that fits into the rest of the budget, and a build takes the
+        values for missing. The error is logged in both cases.
 
     Raises
     ------
     BadFeature
-        As for `step`, and if a declared cost is out of range.
+        As for `step`, and if a declared cost is out of range, or `fails` is unknown.
 
     Examples
     --------
@@ -178,6 +191,10 @@ def feature(
                 raise BadFeature(
                     f"{where} declares {cost!r} {unit}; 0 or more is needed"
                 )
+        if fails not in get_args(Fails):
+            raise BadFeature(
+                f'{where} has fails={fails!r}; "refuse" or "without" is needed'
+            )
         return Feature(
             known,
             kind_of(where, function, kind, needs),
@@ -185,6 +202,7 @@ def feature(
             function,
             declared=dict(declared or {}),
             version=version,
+            fails=fails,
         )
 
     return decorate if function is None else decorate(function)

@@ -3,13 +3,13 @@
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BadInput
+from ..errors import BadInput, FeatureFailed
 from ..extract import FLOAT32, Extractor
 from ..items import Item
 from ..threads import one_thread
@@ -30,7 +30,7 @@ class Timings(NamedTuple):
 
     sizes: Floats  # (M,) or (M, 2) float64: Sizes of the items
     # (M, m) float64: Seconds of each feature without its steps, or its declared
-    # seconds. NaN in rounds that did not measure the feature.
+    # seconds. NaN in rounds that did not measure the feature, and where it failed.
     feature_s: Floats
     # (M, s) float64: Seconds of each step. NaN in rounds that did not measure the step.
     step_s: Floats
@@ -209,9 +209,14 @@ class _Rounds:
                 of_step = node < steps
                 compute = extraction.compute_step if of_step else extraction.compute
                 argument = node if of_step else node - steps
-                row[node] = self.stopwatch.time(compute, argument)
+                try:
+                    row[node] = self.stopwatch.time(compute, argument)
+                except FeatureFailed as failure:
+                    if not extractor.spares(failure):
+                        raise
             elif node in needed:
-                extraction.compute_step(node)
+                with suppress(FeatureFailed):  # which the feature will meet again
+                    extraction.compute_step(node)
 
     def _needs(self, nodes: set[int]) -> set[int]:
         calls, steps = self.extractor.step_calls, len(self.extractor.steps)

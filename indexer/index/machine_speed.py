@@ -7,6 +7,7 @@ two measurements are factors for all costs.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import comb, inf
 from typing import Any, NamedTuple, TypeVar
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
 from polydom.features.costs.stopwatch import Stopwatch, busy_clock
-from polydom.features.errors import BadIndexFile
+from polydom.features.errors import BadIndexFile, FeatureFailed
 from polydom.features.extract import FLOAT32, Extractor
 from polydom.features.items import Item, make_item
 from polydom.models.scoring.model import Model
@@ -103,8 +104,9 @@ def time_features(
 
     The generator yields about once a millisecond, so that a server can answer requests
     meanwhile. It returns seconds (R, S, 1 + s + m) of the overhead, the s steps and the
-    m features; NaN if a feature's seconds are declared. After `limit_s`, no round
-    starts, except for the first two. All code must have run once before.
+    m features; NaN if a feature's seconds are declared, or if it fails. After
+    `limit_s`, no round starts, except for the first two. All code must have run once
+    before.
     """
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
@@ -153,7 +155,7 @@ def _time_rounds(
     now: Callable[[], float],
     limit_s: float,
 ) -> Generator[None, None, Floats]:
-    """Time all calls in R rounds, and return seconds (R, *shape)."""
+    """Time all calls in R rounds, and return seconds (R, *shape); NaN if one fails."""
     rounds: list[Floats] = []
     stopwatch = Stopwatch(now, now, TRIES)
     began_s = piece_s = now()
@@ -162,7 +164,8 @@ def _time_rounds(
     ):
         rounds.append(np.full(shape, np.nan))
         for row, column, function, argument in calls():
-            rounds[-1][row, column] = stopwatch.time(function, argument)
+            with suppress(FeatureFailed):
+                rounds[-1][row, column] = stopwatch.time(function, argument)
             if now() > piece_s + PIECE_S:
                 yield
                 piece_s = now()
@@ -191,7 +194,7 @@ def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
     `parts` is the result of `time_features`, and `models` of `time_models`. `steps` is
     the number of steps.
     """
-    middle = np.median(parts, axis=0)
+    middle = np.nanmedian(parts, axis=0)
     return MachineTimes(
         middle[:, 0],
         middle[:, 1 : 1 + steps],
@@ -255,9 +258,10 @@ def _scaled(coefficients: Floats, factors: Floats, declared: Floats) -> Floats:
 
 
 def _factor(ratios: Floats) -> float:
-    if np.isnan(ratios).all():
+    known = ratios[~np.isnan(ratios)]
+    if not len(known):
         return 1.0
-    return float(np.clip(upper_median(ratios.ravel()), FASTEST, SLOWEST))
+    return float(np.clip(upper_median(known), FASTEST, SLOWEST))
 
 
 def upper_median(values: Floats, confidence: float = CONFIDENCE) -> float:

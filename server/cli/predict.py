@@ -42,6 +42,7 @@ IN_WORDS: dict[Reason, str] = {
     "infeasible": "the budget buys nothing that was asked for",
     "overrun": "a feature took longer than planned, so the work was cut short",
     "sure": "what was computed first was enough to be sure",
+    "feature_failed": "a feature failed, and the best set without it answered",
 }
 
 

@@ -2,7 +2,8 @@
 
 After each feature the plan may exit early: the model of the features computed so far
 answers if its best class leads the second by more than a margin
-(`Execution._takes_exit`).
+(`Execution._takes_exit`). If a feature fails that says "without", a `RestExecution`
+goes on without the feature.
 """
 
 import math
@@ -14,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import cost_at
-from polydom.features.errors import BadFeature, BadItem, BadRow
+from polydom.features.errors import BadItem, BadRow, FeatureFailed
 from polydom.features.extract import Extraction
 from polydom.features.items import ReadRecord
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import MOST_BITS
 from polydom.indexer.index.stored_features import StoredFeature
 
-from ..errors import Abandoned
+from ..errors import Abandoned, TooLittleLeft
 from ..schema.wire import Reason
 from .cost_drift import LEAST_S
 from .plan import Plan
@@ -29,6 +30,7 @@ from .planner import Choice, Planner
 from .request import Outcome, Request
 
 T = TypeVar("T")
+SLACK = 1 + 1e-9  # sums of the same costs in another order may round differently
 
 
 def execute(planner: Planner, request: Request) -> Outcome:
@@ -107,18 +109,20 @@ COMPLETE = tuple(map(Progress, range(MOST_BITS + 1)))
 class Execution(ABC):
     """The execution of one request's plan by one thread.
 
-    Other threads may call `conclude` at any time: models of computed features do not
-    read the columns that the running thread writes. Setting `stopped` ends the run
-    after the current feature. `longest` is the largest cost that the execution may
-    reach. `started_s` is the time when the plan was chosen, on the planner's clock.
+    Other threads may call `rescue` at any time: models of computed features do not read
+    the columns that the running thread writes. Setting `stopped` ends the run after the
+    current feature. `longest` is the largest cost that the execution may reach.
+    `started_s` is the time when the plan was chosen, on the planner's clock.
     """
 
     __slots__ = (
         "_audits",
+        "_extraction",
         "_others",
         "_planner",
         "_progress",
         "_request",
+        "_rest",
         "_row",
         "choice",
         "longest",
@@ -135,6 +139,8 @@ class Execution(ABC):
         others: Callable[[], int] = int,
         audits: bool = True,
     ) -> None:
+        # Set when features are computed; records read in advance have none
+        self._extraction: Extraction
         self._audits = audits
         self._planner = planner
         self._request = request
@@ -149,17 +155,22 @@ class Execution(ABC):
         self.started_s = started_s
         self.stopped = False
         self._progress = COMPLETE[0]
+        # The execution that goes on without a feature that failed
+        self._rest: RestExecution | None = None
 
     def run(self) -> Outcome:
         """Compute features while the budget lasts, and return the answer.
 
         The planner's drift learns from the measured time. Raises Abandoned if the
-        caller has disconnected or `stopped` is set, BadFeature if a feature fails, and
-        BadItem if the item cannot be used.
+        caller has disconnected or `stopped` is set, FeatureFailed if a feature fails
+        that does not say "without", and BadItem if the item cannot be used.
         """
         planner = self._planner
         if self.longest < LEAST_S and not planner.suspects:
-            self._compute()
+            try:
+                self._compute()
+            except FeatureFailed as failure:
+                return self._go_on_without(failure)
             outcome = self.conclude()
             if outcome.finished_s - outcome.started_s > LEAST_S:
                 planner.suspects = True  # time the next plan, as this one was slow
@@ -167,19 +178,39 @@ class Execution(ABC):
         began_s = planner.busy()
         try:
             self._compute()
-        except (Abandoned, BadFeature, BadItem) as error:
+        except (Abandoned, FeatureFailed, BadItem) as error:
             failed = not isinstance(error, Abandoned)
             charged_s = self._cost_so_far(failed=failed)
             busy_s = planner.busy() - began_s
             # the failed feature may have taken almost no time
             if (charged_s and not failed) or busy_s > charged_s:
                 planner.learn(charged_s, busy_s)
+            if isinstance(error, FeatureFailed):
+                return self._go_on_without(error)
             raise
         outcome = self.conclude()
         progress = self._progress
         if progress.done and not progress.uncharged:
             planner.learn(outcome.charged, planner.busy() - began_s)
         return outcome
+
+    def rescue(self) -> Outcome:
+        """Stop the run, and answer from the features that are complete."""
+        self.stopped = True
+        rest = self._rest
+        return self.conclude() if rest is None else rest.rescue()
+
+    def _go_on_without(self, failure: FeatureFailed) -> Outcome:
+        """Answer without a feature that failed; raise `failure` if it must not fail."""
+        rest = RestExecution(self, self._computed_set(), self._extraction, failure)
+        self._rest = rest
+        if self.stopped:  # by a thread that may not have seen `rest`
+            rest.stopped = True
+        return rest.run()
+
+    @abstractmethod
+    def _computed_set(self) -> int:
+        """Return a mask of the features computed so far."""
 
     @abstractmethod
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
@@ -240,7 +271,8 @@ class Execution(ABC):
         """Compute the rest of a plan after an early exit.
 
         Return True if the answer changes, or None if the computation stops before the
-        end: because other requests wait, the caller is gone, or time runs out.
+        end: because other requests wait, the caller is gone, time runs out, or a
+        feature fails.
         """
         planner, request = self._planner, self._request
         size = request.item.size
@@ -250,7 +282,11 @@ class Execution(ABC):
             out = self.stopped or request.caller.gone or self._others()
             if out or not (paid or plan.worth_going_on(k, size, self._left())):
                 return None
-            extraction.compute(plan.features[k])
+            try:
+                extraction.compute(plan.features[k])
+            except FeatureFailed as failure:
+                planner.count_failure(failure)
+                return None
         models = planner.package.models
         first, last = plan.answers[done], plan.row
         early, _ = self._ask(first)
@@ -378,6 +414,7 @@ class PlanExecution(Execution):
             return
         late, size = self.choice.late, request.item.size
         extraction = self._planner.extractor.begin(request.item, self._row)
+        self._extraction = extraction
         for k, feature in enumerate(plan.features):
             self._refuse_abandoned()
             if not (late or plan.worth_going_on(k, size, self._left())):
@@ -398,6 +435,10 @@ class PlanExecution(Execution):
             self._progress = self._progress._replace(uncharged=True)
         else:
             self._progress = Progress(len(plan.features), audit=changes)
+
+    def _computed_set(self) -> int:
+        computed = self.choice.plan.features[: self._progress.done]
+        return sum(1 << feature for feature in computed)
 
     def _cost_so_far(self, *, failed: bool) -> float:
         plan = self.choice.plan
@@ -455,6 +496,7 @@ class AnytimeExecution(Execution):
 
     def _compute(self) -> None:
         extraction = self._planner.extractor.begin(self._request.item, self._row)
+        self._extraction = extraction
         self._aim(self._left())
         while self.worthwhile:
             self._refuse_abandoned()
@@ -532,6 +574,142 @@ class AnytimeExecution(Execution):
             return "pressure"
         return "waited" if choice.reason == "waited" else "budget"
 
+    def _computed_set(self) -> int:
+        return self._computed
+
     def _cost_so_far(self, *, failed: bool) -> float:
         begun_s = self._progress.high_s if self._computed else 0.0
         return (self._high_s() if failed else begun_s) * self.choice.drift
+
+
+class RestExecution(Execution):
+    """The rest of an execution `of` which a feature failed, without this feature.
+
+    The best candidates answer that need no failed feature and fit into the rest of the
+    budget. Features and steps that are computed already cost nothing more. If nothing
+    fits, the best candidate whose features are computed answers, which may be the
+    prior, unless `on_infeasible` wants otherwise. A budget without a deadline loses the
+    cost of all features so far, and an infinite one is that of the failed plan.
+
+    Parameters
+    ----------
+    of
+        Execution of the failed plan.
+    computed
+        Mask of the features that are computed.
+    extraction
+        Extraction with the results of these features and their steps.
+    failure
+        The failure, which is raised if the feature does not say "without".
+    """
+
+    __slots__ = ("_computed", "_failure", "_rests", "_withheld")
+
+    def __init__(
+        self,
+        of: Execution,
+        computed: int,
+        extraction: Extraction,
+        failure: FeatureFailed,
+    ) -> None:
+        super().__init__(
+            of._planner, of._request, of.choice, of.started_s, of._others, audits=False
+        )
+        self._row = of._row  # which has the values of computed features
+        self._extraction = extraction
+        self._computed = computed
+        self._withheld = self._request.item.withheld
+        self._failure: FeatureFailed | None = None
+        self._withhold(failure)
+        self._rests = self._planner.rests
+        spent = of._cost_so_far(failed=True) / self.choice.drift
+        row = self._rests.ready(computed)
+        self._progress = Progress(computed.bit_count(), row=row, high_s=spent)
+
+    def run(self) -> Outcome:
+        """Compute features while the budget lasts, and return the answer.
+
+        Raises what `Execution.run` raises, and TooLittleLeft if nothing fits and
+        `on_infeasible` is "error".
+        """
+        self._compute()
+        return self.conclude()
+
+    def _withhold(self, failure: FeatureFailed) -> None:
+        self._planner.count_failure(failure)
+        withheld = self._planner.extractor.withheld_by(failure)
+        if not withheld:
+            raise failure
+        self._withheld |= withheld
+        self._failure = failure
+
+    def _compute(self) -> None:
+        size, extraction = self._request.item.size, self._extraction
+        while (feature := self._next()) >= 0:
+            self._refuse_abandoned()
+            cost = self._rests.of_feature(feature, size, extraction.run_steps())
+            progress = self._progress
+            spent = progress.high_s + cost
+            try:
+                extraction.compute(feature)
+            except FeatureFailed as failure:
+                self._progress = progress._replace(high_s=spent)
+                self._withhold(failure)
+                continue
+            self._computed |= 1 << feature
+            row = self._rests.ready(self._computed)
+            self._progress = Progress(progress.done + 1, row=row, high_s=spent)
+
+    def _next(self) -> int:
+        """Return the feature to compute next; -1 if the answer is ready."""
+        request, rests = self._request, self._rests
+        least, policy = request.min_quality, request.on_infeasible
+        costs = rests.of_candidates(
+            request.item.size,
+            self._computed,
+            self._extraction.run_steps(),
+            exact=request.exact,
+        )
+        left = self._left()
+        row, cheapest = rests.best(costs, max(left, 0.0), self._withheld, least)
+        failure, self._failure = self._failure, None
+        if row < 0 and policy == "cheapest":
+            row = cheapest
+            if row < 0:
+                row, _ = rests.best(costs, math.inf, self._withheld, 0.0)
+        if row < 0 and policy == "error" and failure is not None:
+            if cheapest < 0:
+                raise failure
+            raise TooLittleLeft(
+                left=max(left, 0.0) * self.choice.drift,
+                amount=request.budget.amount,
+                cheapest=float(costs[cheapest]) * self.choice.drift,
+                size=request.item.size,
+                unit=self._planner.unit,
+            )
+        if row < 0:
+            return -1
+        order = self._planner.package.orders[row]
+        return next((f for f in order if not self._computed >> f & 1), -1)
+
+    def _left(self) -> float:
+        budget, spent = self._request.budget, self._progress.high_s
+        if budget.due_s < math.inf:
+            return super()._left()
+        if budget.amount < math.inf:
+            return budget.amount / self.choice.drift - spent
+        # A batch has paid for the failed plan. Without the feature, the other features
+        # cost no more, but the model of another set may.
+        models_s = self._planner.package.model_s
+        more_s = float(models_s.max()) - float(models_s[self.choice.plan.row])
+        return (self.choice.cost / self.choice.drift + more_s) * SLACK - spent
+
+    def _computed_set(self) -> int:
+        return self._computed
+
+    def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
+        cost = self._with_model(progress.high_s, progress.row)
+        return progress.row, "feature_failed", cost
+
+    def _cost_so_far(self, *, failed: bool) -> float:
+        return self._progress.high_s * self.choice.drift

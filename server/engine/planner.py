@@ -10,7 +10,7 @@ import numpy as np
 
 from polydom.features.costs.polynomials import costs_at
 from polydom.features.costs.stopwatch import busy_clock
-from polydom.features.errors import BadItem
+from polydom.features.errors import BadItem, FeatureFailed
 from polydom.features.extract import Extractor
 from polydom.features.items import Item
 from polydom.features.sizes import Size
@@ -27,8 +27,10 @@ from ..errors import TooLittleLeft
 from ..schema.wire import Reason
 from .cost_drift import LEAST_S, CostDrift
 from .exit_audit import ExitAudit
+from .feature_failures import FeatureFailures
 from .plan import Plan, make_plans
 from .request import Request
+from .rest import RestCosts
 
 Clock = Callable[[], float]
 
@@ -89,6 +91,7 @@ class Planner:
         # True if a plan too short to be timed took long; then the next plan is timed.
         self.suspects = False
         self.audit = ExitAudit(promised_alpha(index), audit)
+        self.failures = FeatureFailures(now)
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:
@@ -115,6 +118,8 @@ class Planner:
         # numbers.
         self.qualities: tuple[float, ...] = tuple(index.qualities.tolist())
         self.accuracies = tuple(map(index.accuracy, range(count)))
+        # Costs of going on after a feature has failed.
+        self.rests = RestCosts(package, index.qualities)
         # Function from a size to the most accurate row and its cost.
         self.top = remember_tops(index)
         together = coming_together(package.features)
@@ -352,6 +357,11 @@ class Planner:
         self.suspects = exceeded
         if self.corrects and (exceeded or charged_s >= LEAST_S):
             self.drift.add(exceeded, self.now())
+
+    def count_failure(self, failure: FeatureFailed) -> None:
+        """Count a feature that failed, and log its error."""
+        assert failure.feature is not None
+        self.failures.add(self.extractor.features[failure.feature].name, failure)
 
     def _what_lacks(self, item: Item, wanted: int) -> str:
         lacking = int(self.package.masks[wanted]) & item.withheld

@@ -68,8 +68,9 @@ class Outcome(msgspec.Struct, frozen=True):
     # planner's clock
     started_s: float
     finished_s: float
-    # As in `Choice`. Also "overrun" if time ran out before the end of the plan, and
-    # "sure" if an early exit answered.
+    # As in `Choice`. Also "overrun" if time ran out before the end of the plan, "sure"
+    # if an early exit answered, and "feature_failed" if a feature failed and the best
+    # set without it answered.
     reason: Reason | None
     # Expected quality and accuracy of the row, in [0, 1]; after an early exit, those of
     # the whole plan. No accuracy if answers are numbers.

@@ -20,6 +20,7 @@ from polydom.features.errors import without_frames
 
 from ..engine.cost_drift import CostDrift
 from ..engine.exit_audit import ExitAudit
+from ..engine.feature_failures import FeatureFailures
 from ..engine.planner import Planner
 from ..engine.request import Outcome, Request
 from ..engine.send_time import SendTime
@@ -126,6 +127,10 @@ class PlannerTotals(NamedTuple):
     left: int = 0
 
 
+# A planner, and those of its parts whose counts outlive it.
+_Followed = tuple[ref[Planner], CostDrift, ExitAudit, FeatureFailures]
+
+
 class PlannerCounts:
     """Sums the counts of all planners that ever answered for one model.
 
@@ -135,18 +140,26 @@ class PlannerCounts:
 
     def __init__(self) -> None:
         self._gone = PlannerTotals()
-        self._known: list[tuple[ref[Planner], CostDrift, ExitAudit]] = []
+        self._gone_failures: Counter[str] = Counter()
+        self._known: list[_Followed] = []
 
     def add(self, planner: Planner) -> None:
         """Add a new planner, whose counts are still zero."""
         self.totals()  # moves the counts of deleted planners to the sums
-        self._known.append((ref(planner), planner.drift, planner.audit))
+        drift, audit, failures = planner.drift, planner.audit, planner.failures
+        self._known.append((ref(planner), drift, audit, failures))
+
+    def failures(self) -> Counter[str]:
+        """Return how often each feature has failed, by name."""
+        self.totals()
+        every = (failures.counts() for *_, failures in self._known)
+        return sum(every, start=self._gone_failures)
 
     def totals(self) -> PlannerTotals:
         """Return the sums of all planners' counts until now."""
         total, known = self._gone, []
         for one in self._known:
-            planner, drift, audit = one
+            planner, drift, audit, failures = one
             # checked first: if the planner is gone, the counts read below are final
             gone = planner() is None
             own = PlannerTotals(
@@ -160,6 +173,7 @@ class PlannerCounts:
             total = _added(total, own)
             if gone:
                 self._gone = _added(self._gone, own)
+                self._gone_failures = self._gone_failures + failures.counts()
             else:
                 known.append(one)
         self._known = known

@@ -91,6 +91,11 @@ def _answers(model: Model) -> Iterator[Value]:
         yield (" ".join(features), reason, str(met).lower()), count
 
 
+def _failures(model: Model) -> Iterator[Value]:
+    for feature, count in model.metrics.planners.failures().items():
+        yield (feature,), count
+
+
 def _ready(model: Model) -> Iterator[Value]:
     yield (), float(model.served is not None)
 
@@ -161,6 +166,13 @@ FAMILIES = (
         _counted("errors"),
         ("code",),
         of_none=True,
+    ),
+    Family(
+        "polydom_feature_failures",
+        COUNTER,
+        "Items on which a feature failed, by feature.",
+        _failures,
+        ("feature",),
     ),
     Family(
         "polydom_reloads",

@@ -115,7 +115,6 @@ class Job:
                 since_s = min(self._posted_s, self._request.waits_since_s)
                 waited = replace(self._request, waits_since_s=since_s)
                 execution = begin(self._planner, waited)
-            execution.stopped = True
-            self._outcome.set_result(execution.conclude())
+            self._outcome.set_result(execution.rescue())
         except Exception as error:
             self._outcome.set_exception(error)

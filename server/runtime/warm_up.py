@@ -53,7 +53,7 @@ class WarmUp:
             for item, row in zip(items, rows, strict=False):
                 extraction = extractor.begin(item, row)
                 for feature in range(len(extractor.features)):
-                    extraction.compute(feature)
+                    extraction.attempt(feature)
                     yield
             whole = np.nan_to_num(rows)  # some models do not accept missing values
             for model in planner.package.models:

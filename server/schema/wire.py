@@ -9,7 +9,14 @@ from .record import Record
 
 OnInfeasible = Literal["prior", "cheapest", "error"]
 Reason = Literal[
-    "budget", "waited", "pressure", "missing", "infeasible", "overrun", "sure"
+    "budget",
+    "waited",
+    "pressure",
+    "missing",
+    "infeasible",
+    "overrun",
+    "sure",
+    "feature_failed",
 ]
 
 MSGPACK = ("application/msgpack", "application/x-msgpack")

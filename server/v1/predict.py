@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
+from polydom.features.errors import FeatureFailed
 from polydom.features.items import Item
 
 from ..engine.planner import Choice
@@ -44,7 +45,9 @@ class Planned(NamedTuple):
     """A request that is decoded and planned, and waits for the computing thread."""
 
     served: ServedModel  # The model that answers
-    request: Request  # The decoded request, with its item and its budget
+    # The decoded request, with its item and its budget; or the error of a feature that
+    # failed, so that the feature is not computed again
+    request: Request | FeatureFailed
     # The plan; None if costs are money, as the computing thread then plans
     choice: Choice | None
     size: int  # Bytes of the body, which count as held while the request waits
@@ -60,8 +63,9 @@ class Predict:
     def at_once(self, raw: RawRequest) -> bytes | Planned | None:
         """Return the encoded answer if the plan is quick and no request waits.
 
-        If the plan is longer, a `Planned` request is returned, and the route must
-        answer it. If None is returned, the route must read the request from the start.
+        If the plan is longer or fails, a `Planned` request is returned, and the route
+        must answer it. If None is returned, the route must read the request from the
+        start.
         """
         if len(raw.body) > self._longest or self._repository.queue.waiting:
             return None
@@ -125,9 +129,10 @@ class Predict:
             if message["type"] == "http.disconnect":
                 raise Abandoned("the caller left before the body was there")
             metrics = served.metrics
-            request, outcome = await served.answer_in_turn(
-                planned.request, planned.choice
-            )
+            request = planned.request
+            if isinstance(request, FeatureFailed):
+                raise request
+            request, outcome = await served.answer_in_turn(request, planned.choice)
             encoded = encode(served.translator.answer(request, outcome))
         except Exception as error:
             await error_reply(*metrics.failed(error))(scope, receive, send)
@@ -190,9 +195,13 @@ def _answer_item(
     """
     if not served.ready:
         return None
-    request, done = served.begin(terms, item, raw.arrived_s, raw.caller)
+    size = len(raw.body)
+    try:
+        request, done = served.begin(terms, item, raw.arrived_s, raw.caller)
+    except FeatureFailed as failure:
+        return Planned(served, failure, None, size)
     if not isinstance(done, Outcome):
-        return Planned(served, request, done, len(raw.body))
+        return Planned(served, request, done, size)
     answer = encode(served.translator.answer(request, done))
     raw.when_written(partial(served.sent, request, done))
     return answer

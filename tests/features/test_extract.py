@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadFeature, BadItem
+from polydom.features.errors import BadFeature, BadInput, BadItem, FeatureFailed
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step, feature, step
 from polydom.features.items import (
@@ -358,3 +358,72 @@ def test_records_of_columns_alone_are_read_at_once() -> None:
     with pytest.raises(BadItem, match="'a'"):
         both.read(record_item({"a": "word"}))
     assert THREE.read(ITEM) is ITEM
+
+
+def failing(name: str, fails: Any = "refuse", **terms: Any) -> Feature:
+    def function(*_: object) -> Any:
+        raise LookupError(name)
+
+    return feature(function, name=name, fails=fails, **terms)
+
+
+def test_a_failure_names_the_feature_the_step_and_who_goes_with_it() -> None:
+    @step(kind="text")
+    def broken(text: str) -> str:
+        raise LookupError(text)
+
+    spared, other = (
+        feature(lambda _: [1.0], name=n, needs=[broken], fails="without")
+        for n in ("spared", "other")
+    )
+    strict = feature(lambda _: [1.0], name="strict", needs=[broken])
+    alone = failing("alone", "without", kind="text")
+    extractor = Extractor([spared, strict, other, alone], [1] * 4)
+    row = np.zeros(4, np.float32)
+    extraction = extractor.begin(ITEM, row, "item 17")
+    for position, (which, withheld) in enumerate(
+        [(0, 0b101), (0, 0), (0, 0b101), (None, 0b1000)]
+    ):
+        with pytest.raises(FeatureFailed) as raised:
+            extraction.compute(position)
+        assert (raised.value.feature, raised.value.step) == (position, which)
+        assert extractor.withheld_by(raised.value) == withheld
+    assert extraction.attempt(0) is not None
+    assert extraction.run_steps() == 0
+    assert np.isnan(row).tolist() == [True, False, False, False]
+    with pytest.raises(FeatureFailed, match="'broken' raised LookupError for item 17"):
+        extraction.attempt(1)
+
+
+def test_what_is_raised_on_purpose_is_a_failure_too_unless_the_item_is_to_blame() -> (
+    None
+):
+    def refuse(text: str) -> Any:
+        raise BadInput("no")
+
+    made = feature(refuse, kind="text")
+    with pytest.raises(FeatureFailed, match="raised BadInput for item 17: no"):
+        compute(made, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "gaps", "refused"),
+    [
+        ([1.0, math.nan], [(1,)], None),
+        ([math.nan, 1.0], [(1,)], "nan in column 0"),
+        ([math.nan, math.nan], [(0, 1)], None),
+        ([math.nan, math.inf], [(0, 1)], "inf in column 1"),
+        ([math.nan, math.inf], [(0,)], "inf in column 1"),
+        ([math.nan, 1.0], [()], "nan in column 0"),
+    ],
+)
+def test_a_number_may_be_missing_where_the_extractor_knows_gaps(
+    values: list[float], gaps: Any, refused: str | None
+) -> None:
+    extractor = Extractor([returning(values)], [2], gaps)
+    if refused is None:
+        row = extractor.extract(ITEM)
+        assert np.isnan(row).tolist() == np.isnan(values).tolist()
+        return
+    with pytest.raises(FeatureFailed, match=refused):
+        extractor.extract(ITEM)

@@ -48,6 +48,11 @@ def test_feature_refuses_a_declared_cost_that_is_none(cost: float) -> None:
         feature(len, kind="text", declared={"usd": cost})
 
 
+def test_feature_refuses_an_unknown_way_to_fail() -> None:
+    with pytest.raises(BadFeature, match=r"'len' has fails='stop'; \"refuse\" or"):
+        feature(len, kind="text", fails="stop")  # type: ignore[call-overload]
+
+
 def test_feature_without_a_name_must_be_given_one() -> None:
     with pytest.raises(BadFeature, match="has no name of its own; give one with name="):
         feature(functools.partial(max, 3), kind="text")

@@ -23,8 +23,8 @@ ADVICE = {
     "receive_timeout": "Send the whole request within 10 s of its first byte.",
     "too_large": "Send a smaller body; send many items to `/v1/batch`, one per line.",
     "unsupported_encoding": "Compress with gzip or deflate; do not compress batches.",
-    "bad_feature": "Find the difference between this item and others; correct the "
-    "feature if it is your own.",
+    "bad_feature": "Read the server's log, which has the traceback; correct the "
+    'feature if it is your own, or let it fail `"without"`.',
     "reload_failed": "Read the server's log; the old index still answers.",
     "overloaded": "Wait as long as `Retry-After` says, then ask again; add "
     "workers if this error is frequent.",

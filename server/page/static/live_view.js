@@ -16,6 +16,7 @@ const REASONS = {
   infeasible: "the budget buys nothing asked for",
   overrun: "a feature took longer than planned",
   sure: "sure early, so the rest was left out",
+  feature_failed: "a feature failed, so another set answered",
 };
 const NOTHING = { latency: new Map(), answers: new Map(), errors: new Map(), inTime: 0, all: 0, exits: 0, audited: 0, changed: 0, queued: 0, queuedS: 0 };
 
