@@ -133,8 +133,8 @@ class BarsWithNote(Progress):
 def latest(race: "Race") -> str:
     """Return a line of text about the newest training of a race between learners.
 
-    The line has the learner, the number of examples, the score, an upper bound of the
-    score on all examples, and the time left.
+    The line has the learner, the number of examples, the score, and an upper bound of
+    the score on all examples if the strategy computes one.
     """
     line = race.log[-1]
     if line.score is None:
@@ -142,8 +142,6 @@ def latest(race: "Race") -> str:
     said = f"{line.learner}: {line.score:.4f} on {line.amount:,} examples"
     if line.bound is not None and math.isfinite(line.bound):
         said += f", at most {line.bound:.4f} on all"
-    if race.left_s is not None and math.isfinite(race.left_s):
-        said += f"; about {race.left_s:.0f} s left"
     return said
 
 

@@ -65,8 +65,7 @@ def build(
         Object that receives the progress of each stage.
     watch
         Function of the race that `learner = "auto"` runs, called after each training.
-        `race.log[-1]` is the newest training, and `race.left_s` an estimate of the
-        seconds left.
+        `race.log[-1]` is the newest training.
 
     Raises
     ------

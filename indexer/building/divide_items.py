@@ -16,11 +16,11 @@ from .data.split import (
     split,
     treat_rare_classes,
 )
-from .project import parts_of
 from .terms import Terms
 from .training.class_weights import class_weights, metric_of
 
-VALIDATION = 0.3  # share of the training items that a race of learners is scored on
+# Folds of a race of learners: one if that validates on enough items, else more.
+LEAST_FOLDS, MOST_FOLDS, VALIDATED = 3, 5, 20_000
 
 Division = tuple[Rows, Rows]
 
@@ -56,7 +56,7 @@ def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedIte
     with progress.stage("dividing items", None) as on_progress:
         splits = splits_of(rest, parts, terms)
         if terms.strategy is not None:
-            race_division(rest, splits, terms)
+            race_divisions(rest, splits, terms)
         on_progress(len(rest.items))
     return DividedItems(rest, fresh, parts, lacking)
 
@@ -73,22 +73,39 @@ def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
     )
 
 
-def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Division:
-    """Return training rows and validation rows for a race of learners.
+def race_divisions(
+    dataset: Dataset, splits: list[Division], terms: Terms
+) -> list[Division]:
+    """Return training rows and validation rows for each fold of a race of learners.
 
-    Both are training rows of the first split, so the race uses no item that quality is
+    All are training rows of the first split, so the race uses no item that quality is
     measured on. With cross-validation it uses some, as every item is tested on in some
-    fold.
+    fold. There are as many folds, up to `MOST_FOLDS`, as it takes to validate on
+    `VALIDATED` items; items that have times are validated on the newest ones.
     """
     ((train, _), *_) = splits
-    ((fit, test),) = split(
-        dataset.only(train),
+    own = dataset.only(train)
+    classes = range(LEAST_FOLDS + 1, MOST_FOLDS + 1)
+    parts = LEAST_FOLDS + sum(not rare_classes(own, fewest) for fewest in classes)
+    if not own.labels:
+        parts = max(min(len(np.unique(own.groups)), MOST_FOLDS), LEAST_FOLDS)
+    pairs = split(
+        own,
         seed=terms.project.seed,
-        held_out=VALIDATION,
-        folds=None,
+        held_out=1 / parts,
+        folds=parts,
         train_rare=terms.project.trains_rare,
     )
-    return train[fit], train[test]
+    needed = fold_count(len(train), parts)
+    return [(train[fit], train[test]) for fit, test in pairs[:needed]]
+
+
+def fold_count(rows: int, parts: int) -> int:
+    """Return how many of `parts` folds of `rows` items validate on `VALIDATED` items.
+
+    All of them if the items are fewer.
+    """
+    return min(math.ceil(VALIDATED * parts / rows), parts)
 
 
 def without_rare(dataset: Dataset, parts: int, terms: Terms) -> tuple[Dataset, Rows]:
@@ -145,8 +162,8 @@ def _fewest(parts: int, terms: Terms) -> int:
     if terms.project.trains_rare:
         return 1
     if not terms.project.data.divided:
-        return parts_of(VALIDATION) if races else 1
-    fewest, least = parts, parts_of(VALIDATION)
+        return LEAST_FOLDS if races else 1
+    fewest, least = parts, LEAST_FOLDS
     while races and fewest - math.ceil(fewest / parts) < least:
         fewest += 1
     return fewest

@@ -1,6 +1,7 @@
 """`learner = "auto"`: learners compete on all features before sets are searched."""
 
-from collections.abc import Callable, Container, Iterable, Mapping
+import os
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from polydom.models.selection.validation_scores import Score
 from ..index.quality import Task
 from ..progress import Progress
 from .cache import Cache
-from .divide_items import Division, race_division
+from .divide_items import Division, race_divisions
 from .prepare import Prepared
 from .resources import Resources
 from .terms import STRATEGY
@@ -26,6 +27,7 @@ from .training.quality import Answers, Metric
 from .training.train_sets import takes_weights
 
 LEAST_VALID = 2000  # validation rows of the smallest trainings
+ONCE = ("knockout",)  # strategies for which more folds do not cost all trainings again
 
 Watch = Callable[[Race], object]
 
@@ -36,8 +38,8 @@ class LearnerChoice:
 
     # Name and parameters of the learner, as the table `[learner]` holds them
     setting: Setting
-    # Plain data of the race: winner, score, seconds of the race and of training all
-    # learners fully, learning curves, failures, warnings. Empty without a race.
+    # Plain data of the race: winner, score, seconds, learning curves, failures,
+    # warnings. Empty without a race.
     facts: dict[str, Any]
 
 
@@ -53,7 +55,7 @@ def choose_learner(
     return race_learners(
         table.values,
         table.dataset.targets,
-        race_division(table.dataset, data.splits, data.terms),
+        race_divisions(table.dataset, data.splits, data.terms),
         metric=data.metric,
         seed=project.seed,
         cache=resources.cache,
@@ -63,13 +65,14 @@ def choose_learner(
         watch=watch,
         limit_s=project.training_limit_s,
         class_weights=weights,
+        jobs=min(resources.workers.count, os.cpu_count() or 1),
     )
 
 
 def race_learners(
     values: NDArray[np.float32],
     targets: NDArray[Any],
-    division: Division,
+    divisions: Sequence[Division],
     *,
     metric: Metric,
     seed: int,
@@ -81,14 +84,16 @@ def race_learners(
     watch: Watch | None = None,
     limit_s: float | None = None,
     class_weights: NDArray[np.float64] | None = None,
+    jobs: int = 1,
 ) -> LearnerChoice:
-    """Train several learners on growing samples, and return the best learner.
+    """Train several learners, and return the best learner.
 
-    `values` (N, width) and `targets` (N,) are for all items; `division` has the
-    training rows and the validation rows. The race's log is stored in the cache under
-    `name`; trainings in the log are not repeated. If `limit_s` is given, each training
-    runs in its own process, and a learner leaves the race if this process crashes or
-    takes longer. Learners that accept weights get `class_weights` (K,).
+    `values` (N, width) and `targets` (N,) are for all items; `divisions` has the
+    training rows and the validation rows of each fold. The race's log is stored in the
+    cache under `name`; trainings in the log are not repeated. If `limit_s` is given,
+    each training runs in its own process, and a learner leaves the race if this process
+    crashes or takes longer. Learners that accept weights get `class_weights` (K,).
+    `jobs` is the number of trainings at a time; it does not change the result.
     """
     task: Task = "classes" if metric.classes else "regression"
     settings = installed(task) if settings is None else settings
@@ -99,7 +104,7 @@ def race_learners(
             for name, one in learners.items()
         }
     log = cache.recall(name, partial(_read_log, learners)) or []
-    train, test = division
+    folds = divisions if strategy in ONCE else divisions[:1]
     with progress.stage("choosing a learner", None) as on_progress:
 
         def keep(race: Race) -> None:
@@ -112,11 +117,11 @@ def race_learners(
 
         chosen = select(
             learners,
-            values[train].astype(np.float64),
-            targets[train],
+            values.astype(np.float64),
+            targets,
             strategy=strategy,
             measure=_score_of(metric),
-            validation=(values[test].astype(np.float64), targets[test]),
+            validation=list(folds),
             least_valid=LEAST_VALID,
             refit=False,
             seed=seed,
@@ -124,6 +129,7 @@ def race_learners(
                 log=log,
                 progress=keep,
                 limit_s=limit_s,
+                jobs=jobs,
             ),
         )
     return LearnerChoice(settings[chosen.name], _facts(strategy, learners, chosen))
@@ -160,7 +166,6 @@ def _facts(strategy: str, learners: Iterable[str], chosen: Selection) -> dict[st
         "learner": chosen.name,
         "score": chosen.score,
         "seconds": chosen.seconds,
-        "full_s": chosen.full_s,
         "curves": {
             learner: [[line.amount, line.score, line.seconds] for line in curve]
             for learner, curve in chosen.curves.items()

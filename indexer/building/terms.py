@@ -14,7 +14,7 @@ from .data.split import draw_groups, rare_classes
 from .project import ALPHA, AUTO, CONFIDENCE, FOLDS, ExitGoal, Project
 from .training.train_sets import weighing
 
-STRATEGY = "gain-per-second"  # strategy of the race for `learner = "auto"`
+STRATEGY = "knockout"  # strategy of the race for `learner = "auto"`
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,6 @@ class BuiltRace(msgspec.Struct):
     learner: str
     score: Number
     seconds: Amount
-    full_s: float
     curves: dict[str, list[tuple[Count, float, Amount]]]
     low: Count = 0
     high: Count = 0

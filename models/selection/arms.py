@@ -38,7 +38,9 @@ class ExamplesArm:
     model as training anew, the learner continues it. The training score is computed on
     the first `scored` training rows; None means all rows, 0 no training score. A
     training on n rows is validated on the first max(least_valid, 4 n) validation rows,
-    or on all of them if n is all training rows or `least_valid` is None.
+    or on all of them if n is all training rows or `least_valid` is None. Fitted models
+    are kept for `model` if `keeps` is true, else only if a larger training may continue
+    them: forests of many rows are large.
     """
 
     learner: Any
@@ -48,13 +50,14 @@ class ExamplesArm:
     scored: int | None = None
     least_valid: int | None = None
     every: Split | None = None
+    keeps: bool = True
     now: Clock = time.process_time
     _models: list[Any] = field(init=False, default_factory=list)
     _had: int = field(init=False, default=0)
 
     def __call__(self, amount: int) -> TrainingOutcome:
         """Train on the first `amount` rows of each split; return the mean scores."""
-        warm = 0 < self._had < amount
+        warm = 0 < self._had < amount and self._continues()
         earlier = self._models if warm else [None] * len(self.splits)
         had, self._had, self._models = self._had, 0, []
         with collected_warnings() as found:
@@ -65,7 +68,7 @@ class ExamplesArm:
                 trained = len(part.y[:amount][: self.scored])
                 seen = part.first(trained, self._checked(part, amount))
                 outcomes.append(validate(model, self.measure, seen, start_s, self.now))
-                self._models.append(model)
+                self._models.append(model if self.keeps or self._continues() else None)
         self._had = amount
         return replace(mean(outcomes), warnings=tuple(found))
 
@@ -79,9 +82,14 @@ class ExamplesArm:
             with collected_warnings():
                 fresh = seeded_copy(self.learner, self.seed)
                 return fresh.fit(fill_empty(fresh, self.every.X), self.every.y)
-        if self._had != amount:
+        if self._had != amount or self._models[0] is None:
+            self.keeps = True
             self(amount)
         return self._models[0]
+
+    def _continues(self) -> bool:
+        kind = type(last_step(self.learner)).__name__
+        return kind in CONVEX or type(self.learner).__name__ in ADDITIVE
 
     def _fit(self, part: Split, amount: int, model: Any, had: int) -> Any:
         if type(self.learner).__name__ in ADDITIVE:
@@ -98,6 +106,38 @@ class ExamplesArm:
         if self.least_valid is None or amount >= len(part.y):
             return len(part.y_valid)
         return max(self.least_valid, 4 * amount)
+
+
+@dataclass(eq=False)
+class FoldsArm:
+    """An arm that trains on the rows of one fold, and then on one fold after another.
+
+    `folds` has an arm for each fold, of the same learner. An amount of at most `rows`,
+    the rows of a fold, is a number of rows of the first fold; k times `rows` is all
+    rows of k folds, and the score is the mean over those. A fold that had all its rows
+    is not trained again.
+    """
+
+    folds: Sequence[ExamplesArm]
+    rows: int
+    _done: dict[int, TrainingOutcome] = field(init=False, default_factory=dict)
+
+    def __call__(self, amount: int) -> TrainingOutcome:
+        """Train on `amount` rows in total; return the mean scores and new seconds."""
+        if amount < self.rows:
+            return self.folds[0](amount)
+        outcomes = []
+        for number in range(amount // self.rows):
+            known = self._done.get(number)
+            new = known or self.folds[number](self.rows)
+            self._done[number] = replace(new, fit_s=0.0, score_s=0.0)
+            outcomes.append(self._done[number] if known else new)
+        warned = [text for outcome in outcomes for text in outcome.warnings]
+        return replace(mean(outcomes), warnings=tuple(dict.fromkeys(warned)))
+
+    def model(self, amount: int) -> Any:
+        """Return an estimator fitted as `ExamplesArm.model` says."""
+        return self.folds[0].model(min(amount, self.rows))
 
 
 @dataclass(eq=False)

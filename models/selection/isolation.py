@@ -321,8 +321,10 @@ def _serve(connection: Connection) -> None:
             name, amount, method = connection.recv()
         except EOFError:
             return
+        # imports of the learner's library are part of the start, not of its training
+        failure = _load(arms, packed, name)
         connection.send("begun")
-        answer = _answer(arms, packed, name, amount, method)
+        answer = failure or _answer(arms[name], amount, method)
         try:
             connection.send(answer)
         except Exception as error:
@@ -330,21 +332,23 @@ def _serve(connection: Connection) -> None:
             connection.send((False, CannotBeSent(text)))
 
 
-def _answer(
-    arms: dict[str, Arm],
-    packed: Mapping[str, bytes],
-    name: str,
-    amount: int,
-    method: str,
-) -> tuple[bool, Any]:
-    if name not in arms:
-        try:
-            arms[name] = ForkingPickler.loads(packed[name])
-        except Exception as error:
-            text = f"not loaded there: {type(error).__name__}: {error}"
-            return False, CannotBeSent(text)
+def _load(
+    arms: dict[str, Arm], packed: Mapping[str, bytes], name: str
+) -> tuple[bool, Any] | None:
+    """Unpickle an arm if it is not in `arms`; return the answer if this fails."""
+    if name in arms:
+        return None
     try:
-        return True, getattr(arms[name], method)(amount)
+        arms[name] = ForkingPickler.loads(packed[name])
+    except Exception as error:
+        text = f"not loaded there: {type(error).__name__}: {error}"
+        return False, CannotBeSent(text)
+    return None
+
+
+def _answer(arm: Arm, amount: int, method: str) -> tuple[bool, Any]:
+    try:
+        return True, getattr(arm, method)(amount)
     except Exception as error:
         return False, _sendable(error)
 

@@ -93,9 +93,8 @@ class Race:
         the difference. False if each training starts anew (examples).
     best
         Score of a perfect learner. A learner's loss is this number minus its score.
-    families
-        Family of each learner, by name. The results of a trained learner are estimates
-        for untrained learners of its family.
+    rounds
+        Amounts of the rounds of a knockout, ascending; empty for a single round.
     past
         Log of an interrupted race of the same learners, data and seed.
     progress
@@ -109,7 +108,7 @@ class Race:
     least: int = 1
     carries_on: bool = False
     best: float = 1.0
-    families: Mapping[str, str] = field(default_factory=dict)
+    rounds: Sequence[int] = ()
     past: Iterable[Allocation] = ()
     progress: "Callable[[Race], None] | None" = None
     jobs: int = 1
@@ -123,8 +122,6 @@ class Race:
     spent: int = field(init=False, default=0)
     # CPU seconds used so far, including those of the continued race
     seconds: float = field(init=False, default=0.0)
-    # CPU seconds still needed, estimated by the strategy; None if unknown
-    left_s: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         if not self.arms:
@@ -203,34 +200,9 @@ class Race:
         among = active if names is None else [n for n in names if n in active]
         return min(among or active, key=self.loss)
 
-    def unbegun(self) -> list[str]:
-        """Return the first learner of each family that has no trained learner."""
-        active = self.active
-        begun = {self._family(name) for name in active if self.curves[name]}
-        firsts: dict[str, str] = {}
-        for name in active:
-            firsts.setdefault(self._family(name), name)
-        return [name for family, name in firsts.items() if family not in begun]
-
-    def like(self, name: str) -> str:
-        """Return a learner whose results can estimate those of `name`.
-
-        This is `name` itself if it was trained, or if no learner of its family was;
-        otherwise it is the family's first trained learner.
-        """
-        alike = [
-            other
-            for other in self.active
-            if self.curves[other] and self._family(other) == self._family(name)
-        ]
-        return name if self.curves[name] or not alike else alike[0]
-
     def had(self, name: str) -> int:
         """Return the examples or iterations of a learner's last training; 0 if none."""
         return self.curves[name][-1].amount if self.curves[name] else 0
-
-    def _family(self, name: str) -> str:
-        return self.families.get(name, name)
 
     def _possible(self, name: str, amount: int) -> int:
         if amount < 1:

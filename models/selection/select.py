@@ -1,6 +1,6 @@
 """Choose among learners by a race: `select` and `select_by_iterations`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from .arms import ExamplesArm, IterationsArm, last_step
+from .arms import ExamplesArm, FoldsArm, IterationsArm
 from .daub import daub, need_limit, train_all
-from .gain_per_second import cost_at, gain_per_second, measured
 from .isolation import isolated
+from .knockout import knockout, plan_rounds
 from .race import Allocation, Race
-from .splits import Split, split
+from .splits import Split, Validation, split
 from .successive_halving import doubling, halvings, successive_halving, uniform
 from .validation_scores import Score, find_score
 
@@ -38,7 +38,8 @@ class Selection:
     score
         Latest validation score of the chosen learner; larger is better.
     amount
-        Number of examples, or of iterations, of the chosen learner's last training.
+        Number of examples, or of iterations, of the chosen learner's last training. In
+        a knockout with folds, examples of all folds together.
     log
         All trainings in order. `[line.to_dict() for line in log]` can be written as
         JSON.
@@ -48,10 +49,6 @@ class Selection:
         Reason of each failure, by learner.
     seconds
         CPU seconds of the race.
-    full_s
-        CPU seconds that it takes to train every learner once on all examples, or for
-        all iterations. Measured for the learners that the race trained so, extrapolated
-        for the others.
     error
         Reason why fitting `model` failed; else empty.
     """
@@ -64,7 +61,6 @@ class Selection:
     curves: Mapping[str, tuple[Allocation, ...]]
     failed: Mapping[str, str]
     seconds: float
-    full_s: float
     error: str = ""
 
 
@@ -78,7 +74,7 @@ def halving_budget(race: Race) -> int:
 
 
 STRATEGIES: Mapping[str, Strategy] = {
-    "gain-per-second": gain_per_second,
+    "knockout": knockout,
     "daub": daub,
     "all": train_all,
     "uniform": lambda race: uniform(race, budget=halving_budget(race)),
@@ -86,7 +82,6 @@ STRATEGIES: Mapping[str, Strategy] = {
     "doubling": lambda race: doubling(race, budget=halving_budget(race)),
 }
 FROM_ONE = ("doubling",)  # strategies that begin with one pull, for iterations only
-MANY = 10  # with this many classes, only the first learner of each class begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +98,7 @@ class Running:
         (`Allocation.to_dict`). Its trainings are not repeated.
     progress
         Function called with the race after each training: `race.log[-1]` is the newest
-        line, and `race.left_s` an estimate of the remaining seconds. An exception that
-        the function raises ends the race.
+        line. An exception that the function raises ends the race.
     jobs
         Number of worker processes. With more than 1, trainings that a strategy requests
         together run in parallel. With 1 and no `limit_s`, all trainings run in this
@@ -137,9 +131,9 @@ def select(
     X: NDArray[Any],
     y: NDArray[Any],
     *,
-    strategy: str | Strategy = "gain-per-second",
+    strategy: str | Strategy = "knockout",
     measure: str | Score = "accuracy",
-    validation: float | int | tuple[NDArray[Any], NDArray[Any]] = 0.3,
+    validation: Validation = 0.3,
     scored: int | None = 0,
     least_valid: int | None = None,
     refit: bool = True,
@@ -151,9 +145,7 @@ def select(
     Parameters
     ----------
     learners
-        Unfitted scikit-learn estimators by name; of equal learners, the first wins. If
-        they belong to ten or more Python classes, the race begins with the first
-        learner of each class. The others are trained only if that promises a gain.
+        Unfitted scikit-learn estimators by name; of equal learners, the first wins.
     X, y
         (N, D) rows and (N,) targets.
     strategy
@@ -166,7 +158,10 @@ def select(
         error / absolute error of the median, at least 0) and "squared_error". For all
         other names, targets are classes.
     validation
-        Share of the rows to hold out, number of folds, or validation rows (X, y).
+        Share of the rows to hold out, number of folds, validation rows (X, y), or a
+        list of pairs: the training rows and the validation rows of each fold, as
+        positions in X. A knockout trains on one fold first, and on the other folds at
+        the end; all other strategies train on all folds each time.
     scored
         Number of training rows on which the training score is computed: None for all
         rows, 0 for no training score. DAUB's published bound uses training scores.
@@ -177,9 +172,8 @@ def select(
     refit
         True to return the winner's fitted estimator.
     seed
-        Seed of the split, the order of rows and the learners. With the same seed and
-        learners, strategies that count examples give the same result each time.
-        `gain_per_second` does so if the measured seconds are the same, as from a log.
+        Seed of the split, the order of rows and the learners. The same seed, rows and
+        learners give the same result each time: no strategy looks at a clock.
     running
         Processes, time limit and log of the race.
 
@@ -204,21 +198,38 @@ def select(
     found = find_score(measure)
     splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
     every = Split(X, y, X[:0], y[:0]) if len(splits) > 1 else None
-    arms = {
-        name: ExamplesArm(
+    in_turn = allocate is knockout
+    limit = min(len(part.y) for part in splits)
+
+    def arm(learner: Any, parts: Sequence[Split]) -> ExamplesArm:
+        return ExamplesArm(
             learner,
-            splits,
+            parts,
             found,
             seed=seed,
             scored=scored,
             least_valid=least_valid,
             every=every,
+            keeps=refit,
         )
+
+    arms: dict[str, Any] = {
+        name: FoldsArm([arm(learner, [part]) for part in splits], limit)
+        if in_turn
+        else arm(learner, splits)
         for name, learner in learners.items()
     }
-    limit = min(len(part.y) for part in splits)
-    least = max(len(np.unique(part.y)) for part in splits) if found.labels else 1
-    race = partial(Race, limit=limit, least=least, best=found.best)
+    classes = max(len(np.unique(part.y)) for part in splits) if found.labels else 1
+    folds = len(splits) if in_turn else 1
+    race = partial(
+        Race,
+        limit=limit * folds,
+        least=classes,
+        best=found.best,
+        rounds=plan_rounds(
+            limit, splits[0].X.shape[1], classes if classes > 2 else 1, folds
+        ),
+    )
     return _run(race, arms, allocate, running, refit=refit)
 
 
@@ -228,7 +239,7 @@ def select_by_iterations(
     y: NDArray[Any],
     iterations: int,
     *,
-    strategy: str | Strategy = "gain-per-second",
+    strategy: str | Strategy = "knockout",
     measure: str | Score = "accuracy",
     validation: float | tuple[NDArray[Any], NDArray[Any]] = 0.3,
     batch: int | None = None,
@@ -291,7 +302,6 @@ def _run(
     with placing as placed:
         race = start(
             placed,
-            families=_families(arms),
             past=[Allocation.from_dict(line) for line in running.log],
             progress=running.progress,
             jobs=running.jobs,
@@ -313,20 +323,8 @@ def _run(
         },
         failed={name: line.error for name, line in race.failed.items()},
         seconds=race.seconds,
-        full_s=_full_seconds(race),
         error=error,
     )
-
-
-def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
-    """Map each learner to its family, that is its estimator's Python class.
-
-    Returns an empty mapping if there are fewer than `MANY` classes.
-    """
-    classes = {
-        name: type(last_step(arm.learner)).__name__ for name, arm in arms.items()
-    }
-    return classes if len(set(classes.values())) >= MANY else {}
 
 
 def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
@@ -352,9 +350,3 @@ def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy
             "from one example; it is for iterations"
         )
     return STRATEGIES[name]
-
-
-def _full_seconds(race: Race) -> float:
-    assert race.limit is not None
-    points = [measured(race, race.like(name)) for name in race.active]
-    return sum(cost_at(one, race.limit) for one in points if one)

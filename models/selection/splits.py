@@ -5,6 +5,7 @@ rows. Among the first n rows, each class has the same share as among all trainin
 to within one row.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
+
+Rows = NDArray[np.int64]
+Validation = (
+    float | int | tuple[NDArray[Any], NDArray[Any]] | Sequence[tuple[Rows, Rows]]
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,16 +60,17 @@ def split(
     X: NDArray[Any],
     y: NDArray[Any],
     *,
-    validation: float | int | tuple[NDArray[Any], NDArray[Any]] = 0.3,
+    validation: Validation = 0.3,
     labels: bool = True,
     seed: int = 0,
 ) -> tuple[Split, ...]:
     """Split the data into training and validation rows: one split, or one per fold.
 
     `validation` is the share, in (0, 1), of each class to hold out; or the number of
-    folds, at least 2; or a pair of validation rows and their targets. If `labels`,
-    targets are classes. Raises BadInput if there would be no training or no validation
-    rows, or if a class is only in the validation rows.
+    folds, at least 2; or a pair of validation rows and their targets; or a list of
+    folds, each a pair of the positions of training rows and of validation rows. If
+    `labels`, targets are classes. Raises BadInput if there would be no training or no
+    validation rows, or if a class is only in the validation rows.
     """
     X, y = np.asarray(X), np.asarray(y)
     if len(X) != len(y):
@@ -76,6 +83,8 @@ def split(
     if isinstance(validation, tuple):
         X_valid, y_valid = (np.asarray(part) for part in validation)
         sides = [(np.arange(len(y)), X_valid, y_valid)]
+    elif isinstance(validation, Sequence):
+        sides = [(train, X[valid], y[valid]) for train, valid in validation]
     else:
         held = _held(y, validation, rng, labels)
         sides = [(np.flatnonzero(~rows), X[rows], y[rows]) for rows in held]

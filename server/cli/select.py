@@ -16,9 +16,9 @@ def select(
     strategy: Annotated[
         str,
         typer.Option(
-            help="Strategy of the race: gain-per-second, daub, all, uniform or halving."
+            help="Strategy of the race: knockout, daub, all, uniform or halving."
         ),
-    ] = "gain-per-second",
+    ] = "knockout",
     cache: CacheFolder = None,
     plot: Annotated[
         Path | None,

@@ -377,8 +377,7 @@ def _race_lines(race: BuiltRace) -> Iterator[str]:
         sets = f" for sets of {many} feature{'s' if race.high > 1 else ''}"
     yield (
         f"learner{sets} chosen by {race.strategy}: {race.learner}, "
-        f"score {race.score:.4f}, in {race.seconds:.1f} CPU s; training all "
-        f"would have taken about {race.full_s:.1f}"
+        f"score {race.score:.4f}, in {race.seconds:.1f} CPU s"
     )
     curve = race.curves[race.learner]
     points = [f"{score:.4f} on {amount:,}" for amount, score, _ in curve]

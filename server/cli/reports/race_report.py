@@ -36,7 +36,7 @@ def show_race(race: dict[str, Any], console: "Console") -> None:
     print_line(
         console,
         f"{race['learner']} wins with {race['score']:.4f} after {race['seconds']:.1f} "
-        f"CPU s; training all would have taken about {race['full_s']:.1f}",
+        "CPU s",
     )
 
 

@@ -23,7 +23,7 @@ from polydom.models.selection.race import Race
 from polydom.server.app import create_app
 from polydom.server.cli.reports.index_report import show_text
 from polydom.server.cli.reports.race_report import plot_race
-from tests.support.builds import projects
+from tests.support.builds import few_learners, projects
 from tests.support.builds.progresses import Stages
 from tests.support.oracles.costs import feature_seconds
 from tests.support.processes import servers
@@ -374,7 +374,10 @@ def test_build_counts_money_where_the_project_says_so(tmp_path: Path) -> None:
 AUTO = projects.TEXTS.replace("workers = 1", 'workers = 1\nlearner = "auto"')
 
 
-def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> None:
+def test_build_chooses_a_learner_where_asked_and_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_learners.use(monkeypatch)
     folder = projects.texts(tmp_path, count=240, project=AUTO)
     trained: list[str] = []
 
@@ -406,7 +409,7 @@ def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> N
     console = Console(record=True, width=200)
     show_text(index, facts, console, verbose=True)
     shown = console.export_text()
-    assert f"learner chosen by gain-per-second: {race['learner']}" in shown
+    assert f"learner chosen by knockout: {race['learner']}" in shown
     amount, score, _ = race["curves"][race["learner"]][-1]
     assert "  its curve: " in shown
     assert f"{score:.4f} on {amount:,} examples" in shown

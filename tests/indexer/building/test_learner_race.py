@@ -35,7 +35,7 @@ def choose(
     choice = race_learners(
         X.astype(np.float32),
         y.astype(np.int64),
-        (np.arange(400), np.arange(400, len(y))),
+        [(np.arange(400), np.arange(400, len(y)))],
         seed=0,
         cache=Cache(folder),
         name="races/one",
@@ -83,7 +83,6 @@ def test_a_race_shows_failures_that_look_like_markup(
         "learner": "bayes",
         "score": 1.0,
         "seconds": 1.0,
-        "full_s": 1.0,
         "curves": {"bayes": [[9, 1.0, 1.0]]},
         "failed": {"odd": "KeyError: [/red]"},
     }
@@ -95,7 +94,7 @@ def test_a_race_is_for_what_is_judged(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     codes = (rng.random(600) < 0.1).astype(np.int64)
     values = (codes[:, None] + rng.normal(size=(600, 3))).astype(np.float32)
-    division = np.arange(400), np.arange(400, 600)
+    divisions = [(np.arange(400), np.arange(400, 600))]
     settings = {"logistic": {"name": "logistic"}, "lda": {"name": "lda"}}
 
     def raced(targets: NDArray[Any], metric: Metric, name: str, **more: Any) -> Any:
@@ -103,7 +102,7 @@ def test_a_race_is_for_what_is_judged(tmp_path: Path) -> None:
         return race_learners(
             values,
             targets,
-            division,
+            divisions,
             metric=metric,
             seed=0,
             cache=Cache(tmp_path),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.selection.daub import daub, line_bound, monotone, slope
-from polydom.models.selection.gain_per_second import gain_per_second
+from polydom.models.selection.knockout import knockout
 from polydom.models.selection.race import Allocation, Race, TrainingOutcome
 from tests.support.oracles.learner_races import daub_allocations
 
@@ -154,7 +154,7 @@ def test_daub_takes_exactly_b_r_squared_examples_and_refuses_one_less() -> None:
         daub(race([curve], limit=899), granularity=400, ratio=1.5)
 
 
-@pytest.mark.parametrize("strategy", [daub, gain_per_second])
+@pytest.mark.parametrize("strategy", [daub, knockout])
 def test_daub_needs_to_know_how_many_examples_there_are(
     strategy: Callable[[Race], str],
 ) -> None:
@@ -162,7 +162,7 @@ def test_daub_needs_to_know_how_many_examples_there_are(
         strategy(race([power_law(0.9, 0.4, 0.5)], limit=None))
 
 
-@pytest.mark.parametrize("strategy", [partial(daub, granularity=16), gain_per_second])
+@pytest.mark.parametrize("strategy", [partial(daub, granularity=16), knockout])
 def test_daub_loses_only_the_learner_that_fails(
     strategy: Callable[[Race], str],
 ) -> None:
@@ -176,7 +176,7 @@ def test_daub_loses_only_the_learner_that_fails(
     assert contest.failed["0"].error == "MemoryError: too many rows"
 
 
-@pytest.mark.parametrize("strategy", [partial(daub, granularity=16), gain_per_second])
+@pytest.mark.parametrize("strategy", [partial(daub, granularity=16), knockout])
 def test_daub_says_why_when_every_learner_fails(
     strategy: Callable[[Race], str],
 ) -> None:

@@ -19,7 +19,7 @@ from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
 from polydom.server.cli.build import show_times
 from polydom.server.cli.process import prints_to_stderr
-from tests.support.builds import projects
+from tests.support.builds import few_learners, projects
 from tests.support.indexes import served, told
 from tests.support.processes.forked_process import run_forked
 
@@ -123,6 +123,7 @@ def test_build_and_select_keep_their_work_beside_the_project(
     """So that select, run from elsewhere, computes no feature a second time."""
     folder, elsewhere = projects.texts(tmp_path / "project", 60), tmp_path / "else"
     elsewhere.mkdir()
+    few_learners.use(monkeypatch)
     monkeypatch.chdir(elsewhere)
     project = str(folder / "PROJECT.toml")
     assert main(["build", project, "-o", "my.pdx"]) == 0
@@ -137,8 +138,11 @@ def test_build_and_select_keep_their_work_beside_the_project(
 
 
 def test_select_names_a_learner_and_draws_the_race(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    few_learners.use(monkeypatch)
     folder = projects.texts(tmp_path)
     arguments = ["select", str(folder / "PROJECT.toml"), f"--cache={folder / 'c'}"]
     assert main([*arguments, "--json"]) == 0
@@ -147,7 +151,7 @@ def test_select_names_a_learner_and_draws_the_race(
     assert f"{race['learner']} wins with {race['score']:.4f}" in capsys.readouterr().out
     assert (folder / "race.png").read_bytes().startswith(b"\x89PNG")
     assert main([*arguments, "--strategy", "guess"]) == 1
-    assert "no strategy 'guess'; known: gain-per-second" in capsys.readouterr().err
+    assert "no strategy 'guess'; known: knockout" in capsys.readouterr().err
 
 
 def test_features_lists_every_ready_made_one_with_what_it_is(

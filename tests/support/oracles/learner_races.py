@@ -41,124 +41,19 @@ def daub_allocations(
     return had.index(limit), log
 
 
-def expected_gain(
-    log_error: float, mean: float, deviation: float, best: float
-) -> float:
-    """Add up by how much a logistic log error comes below, then as much off `best`."""
-    scale = deviation * math.sqrt(3) / math.pi
-    levels = np.linspace(-40, 40, 8001)
-    weights = np.exp(-np.abs(levels)) / (1 + np.exp(-np.abs(levels))) ** 2
-    below = np.maximum(math.log(best) - (log_error - mean + scale * levels), 0)
-    return best * (
-        1 - math.exp(-float((below * weights).sum() * (levels[1] - levels[0])))
-    )
-
-
-def gain_rule_by_rule(
-    score: Callable[[int, int], float],
-    seconds: Callable[[int, int], float],
-    families: Sequence[int],
-    limit: int,
-    worth: float,
-    spread: float,
+def knockout_on_table(
+    scores: Sequence[Callable[[int], float]], rounds: Sequence[int]
 ) -> tuple[int, list[tuple[int, int]]]:
-    """Its rules one after the other; who wins, and the log. Families in any order."""
-    count = len(families)
-    log: list[tuple[int, int]] = []
-    had: list[list[int]] = [[] for _ in range(count)]
-    stands = [families.index(family) for family in families]
-
-    def error(i: int, n: int) -> float:
-        return math.log(max(1 - score(i, n), 1e-4))
-
-    def alike(i: int) -> int:
-        return i if had[i] else stands[i]
-
-    def cost(i: int, n: int) -> float:
-        amounts = had[alike(i)]
-        known = [seconds(alike(i), m) for m in amounts]
-        if n <= amounts[-1]:
-            return float(np.interp(n, amounts, known))
-        if len(amounts) == 1:
-            return known[0] * float((n / amounts[0]) ** 0.5)
-        slope = max((known[-1] - known[-2]) / (amounts[-1] - amounts[-2]), 0.0)
-        return known[-1] + slope * (n - amounts[-1])
-
-    def train(i: int, n: int) -> None:
-        log.append((i, n))
-        had[i].append(n)
-
-    def step(i: int) -> int:
-        n, last_s = had[i][-1], seconds(i, had[i][-1])
-        m, s = (had[i][-2], seconds(i, had[i][-2])) if len(had[i]) > 1 else (0, 0.0)
-        slope = max((last_s - s) / (n - m), 0.0)
-        far = limit if len(had[i]) > 2 else min(8 * n, limit)
-        amount = far if slope == 0 else n + 3 * last_s / slope
-        amount = int(min(max(amount, 2 * n), far))
-        return limit if far == limit and amount > limit / 2 else amount
-
-    def fall(n: int) -> tuple[float, float] | None:
-        done = [j for j in range(count) if limit in had[j] and had[j][0] <= n]
-        if len(done) < min(5, math.ceil(count / 2)):
-            return None
-        falls = []
-        for j in done:
-            curve = [error(j, m) for m in had[j]]
-            now = np.interp(math.log(n), np.log(had[j]), curve)
-            falls.append(float(now) - error(j, limit))
-        five = 5 * (spread * math.log(limit / n)) ** 2
-        squares = sum((one - np.mean(falls)) ** 2 for one in falls)
-        return float(np.mean(falls)), float((squares + five) / (len(falls) + 4)) ** 0.5
-
-    def standing(i: int) -> float:
-        n = had[alike(i)][-1]
-        known = None if n == limit else fall(n)
-        return error(alike(i), n) - (known[0] if known else 0.0)
-
-    def halving_s() -> float:
-        order, total_s = sorted(range(count), key=standing), 0.0
-        rounds = next(r for r in range(1, 9) if 3**r > count)
-        for r in range(rounds):
-            amount = max(limit // 3 ** (rounds - 1 - r), 1)
-            total_s += sum(cost(i, amount) for i in order)
-            order = order[: math.ceil(len(order) / 3)]
-        return total_s
-
-    def candidates(begun: bool) -> list[tuple[float, int, int]]:
-        found = []
-        rest_s = 0.0 if limit in had[leader] else cost(leader, limit)
-        allowed_s = max(0.9 * halving_s(), 3 * begin_s + rest_s, 1.0)
-        unspent_s = allowed_s - sum(seconds(*line) for line in log) - rest_s
-        for i in range(count):
-            if bool(had[i]) != begun or limit in had[i] or had[alike(i)][0] == limit:
-                continue
-            n = max(m for m in had[alike(i)] if m < limit)
-            amount = step(i) if begun else n
-            known, gain = fall(n), 1e9
-            if known:
-                gain = expected_gain(error(alike(i), n), *known, best)
-            time_s = cost(i, amount)
-            if gain * begin_s > worth * cost(i, limit) and time_s <= unspent_s:
-                found.append((gain / time_s, i, amount))
-        return found
-
-    for i in sorted(set(stands)):
-        train(i, min(50, limit // 2))
-    begin_s = sum(seconds(*line) for line in log)
-    while True:
-        now = [1 - score(i, had[i][-1]) if had[i] else math.inf for i in range(count)]
-        leader = now.index(min(now))
-        best = max(min(now), 1e-4)
-        found = candidates(True)
-        if not found and limit in had[leader]:
-            found = candidates(False)
-            if not found:
-                return leader, log
-        if found:
-            rates = [rate for rate, _, _ in found]
-            train(*found[rates.index(max(rates))][1:])
-        else:
-            train(leader, step(leader))
+    """Who wins, and who trained on what, when a third of all goes on, four at least."""
+    left, log = list(range(len(scores))), []
+    for amount in rounds:
+        log += [(i, amount) for i in left]
+        better = {
+            i: sum(scores[j](amount) > scores[i](amount) for j in left) for i in left
+        }
+        order = [i for place in range(len(left)) for i in left if better[i] == place]
+        left = order[: max(4, -(-len(left) // 3))]
+    return left[0], log
 
 
 def successive_halving_on_table(losses: Sequence[Sequence[float]], budget: int) -> int:

@@ -18,7 +18,7 @@ from polydom.indexer.building.cache import FOLDER, Cache
 from polydom.indexer.building.project import Project
 from polydom.server.__main__ import main
 from tests.indexer.building.test_cache_keys import install
-from tests.support.builds import projects
+from tests.support.builds import few_learners, projects
 from tests.support.processes.forked_process import ForkedProcess
 from tests.support.waiting import wait_until
 
@@ -213,7 +213,7 @@ def rounds_of(folder: Path) -> int:
         ("[search]\nheld_out = 0.3\nbudget_s = 1", 2),
         ("[search]\nfolds = 3", 2),
         ("[exits]\nalpha = 0.2\nconfidence = 0.5", 2),
-        ("[learner]\nname = 'auto'\nlimit_s = 2", 2),
+        ("[learner]\nname = 'auto'\nlimit_s = 60", 2),
         (
             "[learner]\nname = 'forest'\nn_estimators = 20\n[exits]\nalpha = 0.3\n"
             "confidence = 0.5",
@@ -222,8 +222,9 @@ def rounds_of(folder: Path) -> int:
     ],
 )
 def test_two_rounds_are_enough_and_one_where_costs_are_not_searched_by(
-    tmp_path: Path, more: str, rounds: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, rounds: int
 ) -> None:
+    few_learners.use(monkeypatch)
     use = 'use = ["text_length", "casing", "learned_words"]'
     terms = f'[data]\ntexts = "mails.jsonl"\n[features]\n{use}\n[costs]\nitems = 6\n'
     text = f"seed = 1\nworkers = 1\n{terms}repeats = 2\nmeasured = 'later'\n{more}\n"
@@ -269,8 +270,11 @@ def test_what_no_build_computed_is_computed_by_no_measuring(
     assert len(runs.read_text().split()) < 20  # of 121 items
 
 
-def test_no_race_is_run_or_continued_by_measuring(tmp_path: Path) -> None:
-    auto = POLY_DOM + '[learner]\nname = "auto"\nlimit_s = 2\n'
+def test_no_race_is_run_or_continued_by_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_learners.use(monkeypatch)
+    auto = POLY_DOM + '[learner]\nname = "auto"\nlimit_s = 60\n'
     plan = projects.texts(tmp_path, project=auto) / "PROJECT.toml"
     with pytest.raises(LacksTimes):
         build(plan)

@@ -29,6 +29,7 @@ from polydom.indexer.building.training.train_sets import (
 )
 from polydom.indexer.cluster.workers import Workers
 from polydom.models.selection.learners import LEARNERS, Task, _class
+from tests.support.builds import few_learners
 
 ROWS = 60
 RNG = np.random.default_rng(0)
@@ -150,7 +151,10 @@ def test_a_build_goes_on_and_names_them(
     assert "column 'rare' holds one value or none in the rows of 1 of 4" in caplog.text
 
 
-def test_an_estimator_goes_on_and_names_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_estimator_goes_on_and_names_them(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_learners.use(monkeypatch)
     table = VALUES[:, :8]
     model = BudgetClassifier(learner="auto", search_budget_s=1.0)
     with caplog.at_level(logging.WARNING):
