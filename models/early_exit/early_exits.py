@@ -1,8 +1,8 @@
 """Evaluators of ensembles: a schedule decides after each base model whether to stop."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
 from math import isnan
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadRow
+from polydom.features.errors import BadInput, BadRow
 
 from ..qwyc.running_sums import whole_sums
 from ..qwyc.schedule import MarginSchedule, Schedule
@@ -29,18 +29,25 @@ from .class_score_bounds import (
     bound_by_difference,
     scores_by_difference,
 )
+from .early_scores import (
+    EarlyScores,
+    MarginRange,
+    range_margins,
+    scores_of_raw,
+)
 
 FARTHEST = 1e300  # largest magnitude of a threshold
 NO_WIDTH = 2**62  # wider than any row: no row is passed to a kernel that is missing
 
 
 class EarlyAnswer(NamedTuple):
-    """The answer to one row: its class, and class scores or bounds on them."""
+    """The answer to one row: its class, class scores, and bounds on them."""
 
     code: int  # Position of the chosen class
     used: int  # Base models evaluated, 1 to T
-    # (K,): Class scores, equal to the classifier's own up to the last bits. None for a
-    # row that stopped early.
+    # (K,): Class scores, equal to the classifier's own up to the last bits. For a row
+    # that stopped early, the mean class scores of rows that stopped with such a sum.
+    # None for such a row if the evaluator has no `EarlyScores`.
     scores: Scores | None
     # For a row that stopped early, the least and the largest score of each class that
     # the remaining base models could have given. None if base models have no bounds, as
@@ -50,7 +57,7 @@ class EarlyAnswer(NamedTuple):
 
 # Makes an `EarlyAnswer` in half the time of the NamedTuple's own constructor.
 make_answer: Callable[[tuple[int, int, Scores | None, Bounds | None]], EarlyAnswer]
-make_answer = partial(tuple.__new__, EarlyAnswer)
+make_answer = functools.partial(tuple.__new__, EarlyAnswer)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -63,9 +70,13 @@ class _Evaluator:
     stops: Limits | Margins  # The schedule's rule for stopping
     packed: PackedTerms | None  # Base models packed for kernels; None without a kernel
     start: Floats  # (R,): Sums before the first base model
+    # Lines that predict whole sums, for the class scores of rows that stopped early;
+    # None in files of older versions, and for schedules without rows to fit lines on
+    lines: EarlyScores | None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return make_evaluator, (self.classifier, self.terms, self.schedule)
+        made_of = self.classifier, self.terms, self.schedule, self.lines
+        return make_evaluator, made_of
 
     @property
     def size(self) -> int:
@@ -73,11 +84,13 @@ class _Evaluator:
         return self.terms.size
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the schedule and a hash of the model as arrays.
+        """Return the schedule, the lines and a hash of the model as arrays.
 
         `load_early_exit` makes this evaluator again from the arrays and the model.
         """
-        return {**self.schedule.arrays(), "model": digest_model(self.classifier)}
+        lines = {} if self.lines is None else self.lines.arrays()
+        model = digest_model(self.classifier)
+        return {**self.schedule.arrays(), **lines, "model": model}
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """Return the labels (N,) of rows X (N, width)."""
@@ -89,6 +102,65 @@ class _Evaluator:
         Both arrays have the shape (N,).
         """
         return self._choices(self.classifier.rows(X))
+
+    def predict_scores(self, X: Rows) -> Floats | None:
+        """Return the class scores (N, K) that `answer` gives for rows X (N, width).
+
+        They are computed from the base models that the rows use. None if the evaluator
+        has no `EarlyScores`.
+        """
+        if self.lines is None:
+            return None
+        X = self.classifier.rows(X)
+        totals, codes = self._follow(X)
+        used, stopped = codes >> 2, codes & 3 != UNDECIDED
+        stopped &= used < self.size
+        scores = np.empty((len(X), len(self.classifier.classes)))
+        scores[stopped] = self.early_scores(
+            used[stopped], totals[stopped], self._chosen(totals, codes)[stopped]
+        )
+        scores[~stopped] = self.classifier.predict_scores(X[~stopped])
+        return scores
+
+    def early_scores(self, used: Codes, totals: Floats, chosen: Codes) -> Floats:
+        """Return the class scores (N, K) of rows that the schedule stopped.
+
+        Row i stopped after `used[i]` base models with the sums `totals[i]` (R,) and the
+        class at position `chosen[i]`. Raises BadInput if the evaluator has no
+        `EarlyScores`.
+        """
+        return self._predict(used, totals, chosen)[1]
+
+    def cut_off(self, used: Codes, totals: Floats) -> tuple[Codes, Floats]:
+        """Return classes (N,) and class scores (N, K) of rows whose time is up.
+
+        The rows did not stop; row i has the sums `totals[i]` (R,) after `used[i]` base
+        models, 1 to T. Raises BadInput if the evaluator has no `EarlyScores`.
+        """
+        return self._predict(used, totals, None)
+
+    def _predict(
+        self, used: Codes, totals: Floats, chosen: Codes | None
+    ) -> tuple[Codes, Floats]:
+        if self.lines is None:
+            raise BadInput("this schedule has no class scores for early answers")
+        stopped = np.full(len(used), chosen is not None)
+        raw = self.lines.raw(used, totals, stopped)
+        if chosen is None:
+            chosen = self._leading(raw)
+        raw = self._possible(raw, used, totals, chosen)
+        return chosen, scores_of_raw(self.classifier)(raw)
+
+    def _leading(self, raw: Floats) -> Codes:
+        """Return the classes (N,) that predicted raw scores (N, R) choose."""
+        leading: Codes = raw.argmax(axis=1)
+        return leading
+
+    def _possible(
+        self, raw: Floats, used: Codes, totals: Floats, chosen: Codes
+    ) -> Floats:
+        """Return raw scores (N, R) that are possible, and agree with the classes."""
+        return raw
 
     def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
         totals, codes = self._follow(X)
@@ -155,6 +227,11 @@ class EarlyExit(_Evaluator):
     count: int
     scores: Callable[[float], Scores] | None
     bounds: Callable[[int, float], Bounds] | None
+    possible: MarginRange
+    # Class scores of a row that stopped, and of a row whose time was up, by the number
+    # of base models used, the class, and the sum; None without `lines`
+    stopped_scores: Callable[[int, int, float], Scores] | None
+    cut_scores: Callable[[int, int, float], Scores] | None
 
     def __repr__(self) -> str:
         return (
@@ -197,13 +274,35 @@ class EarlyExit(_Evaluator):
         used = code >> 2
         if used < self.count:
             bounds = None if self.bounds is None else self.bounds(used, total)
-            return make_answer((code & 3, used, None, bounds))
+            early = self.stopped_scores
+            scores = None if early is None else early(used, code & 3, total)
+            return make_answer((code & 3, used, scores, bounds))
         answer = code & 3
         if answer == UNDECIDED:
             answer = int(self._exact(row[None])[0])
         elif self.scores is not None:
             return make_answer((answer, used, self.scores(total + self.bias), None))
         return make_answer((answer, used, self.classifier.answer(row)[1], None))
+
+    def cut_answer(self, used: int, total: float) -> EarlyAnswer:
+        """Return the answer to a row whose time is up after `used` base models.
+
+        `total` is the row's sum. This is `cut_off` for one row.
+        """
+        if self.lines is None or self.cut_scores is None:
+            raise BadInput("this schedule has no class scores for early answers")
+        offset, slope = self.lines.partial[used - 1].tolist()
+        code = int(offset + slope * total > self.possible.tie)
+        bounds = None if self.bounds is None else self.bounds(used, total)
+        return make_answer((code, used, self.cut_scores(used, code, total), bounds))
+
+    def _leading(self, raw: Floats) -> Codes:
+        return (raw[:, 0] > self.possible.tie).astype(np.int64)
+
+    def _possible(
+        self, raw: Floats, used: Codes, totals: Floats, chosen: Codes
+    ) -> Floats:
+        return self.possible.clip(raw[:, 0], used, totals[:, 0], chosen)[:, None]
 
     def _follow_one(self, row: Rows) -> tuple[int, float]:
         """Return one row's code and sum, like the results of `_follow`."""
@@ -262,8 +361,8 @@ class MarginExit(_Evaluator):
             totals, code = np.ascontiguousarray(totals), int(code)
         used = code >> 2
         if code & 3 != UNDECIDED and used < self.size:
-            bounds = None if self.bounds is None else self.bounds.of(used, totals)
-            return make_answer((int(totals.argmax()), used, None, bounds))
+            lines = None if self.lines is None else self.lines.early
+            return self._early_answer(used, totals, lines)
         chosen, scores = self._whole(totals)
         if chosen < 0:
             chosen, whole = self.classifier.answer(row)
@@ -272,6 +371,25 @@ class MarginExit(_Evaluator):
         if code & 3 != UNDECIDED:
             chosen = int(totals.argmax())
         return make_answer((chosen, used, whole, None))
+
+    def cut_answer(self, used: int, totals: Floats) -> EarlyAnswer:
+        """Return the answer to a row whose time is up after `used` base models.
+
+        `totals` (K,) are the row's sums. This is `cut_off` for one row.
+        """
+        if self.lines is None:
+            raise BadInput("this schedule has no class scores for early answers")
+        return self._early_answer(used, totals, self.lines.partial)
+
+    def _early_answer(
+        self, used: int, totals: Floats, lines: Floats | None
+    ) -> EarlyAnswer:
+        scores, code = None, int(totals.argmax())
+        bounds = None if self.bounds is None else self.bounds.of(used, totals)
+        if lines is not None:
+            offset, slope = lines[used - 1].tolist()
+            scores = self.classifier.head.answer(offset + slope * totals)[1]
+        return make_answer((code, used, scores, bounds))
 
     def _whole(self, totals: Floats) -> tuple[int, Floats]:
         """Return the class and class scores (K,) for sums over all base models.
@@ -302,43 +420,70 @@ def threshold_of(classifier: Classifier, terms: BaseModels) -> float:
 
 
 def make_evaluator(
-    classifier: Classifier, terms: BaseModels, schedule: Schedule | MarginSchedule
+    classifier: Classifier,
+    terms: BaseModels,
+    schedule: Schedule | MarginSchedule,
+    lines: EarlyScores | None = None,
 ) -> EarlyExit | MarginExit:
     """Make an evaluator that adds base models and stops as a schedule says.
 
     The result is an `EarlyExit` for a `Schedule` (two classes), and a `MarginExit` for
-    a `MarginSchedule`.
+    a `MarginSchedule`. `lines` give class scores to rows that stop early.
     """
-    if isinstance(schedule, MarginSchedule):
-        margins = Margins(schedule.margin)
+    stops = stops_of(schedule)
+    if isinstance(stops, Margins):
         return MarginExit(
             classifier=classifier,
             terms=terms,
             schedule=schedule,
-            stops=margins,
-            packed=terms.pack(schedule.order, margins),
-            start=margins.start(terms.base_bias()),
+            stops=stops,
+            packed=terms.pack(schedule.order, stops),
+            start=stops.start(terms.base_bias()),
+            lines=lines,
             bounds=bound_by_class(classifier, terms, schedule.order),
             choose_whole=entry(choose_whole),
         )
-    limits = Limits(schedule.lower, schedule.upper, schedule.threshold)
-    packed = terms.pack(schedule.order, limits)
+    packed = terms.pack(schedule.order, stops)
+    possible = range_margins(classifier, terms, schedule.order, stops.threshold)
+    scores = scores_by_difference(classifier)
+
+    def scores_of(margin: float) -> Scores:
+        both: Scores = scores_of_raw(classifier)(np.array([[margin]]))[0].tolist()
+        return both
+
+    early = partial = None
+    if lines is not None:
+        early, partial = (
+            possible.scorer(each, scores or scores_of)
+            for each in (lines.early, lines.partial)
+        )
     return EarlyExit(
         classifier=classifier,
         terms=terms,
         schedule=schedule,
-        stops=limits,
+        stops=stops,
         packed=packed,
-        start=limits.start(terms.base_bias()),
+        start=stops.start(terms.base_bias()),
+        lines=lines,
         width=packed.width if packed else NO_WIDTH,
         enter=packed and packed.enter,
         follow_one=packed and packed.follow_one,
         at=packed.at if packed else 0,
         bias=float(terms.base_bias()[0]),
         count=terms.size,
-        scores=scores_by_difference(classifier),
+        scores=scores,
         bounds=bound_by_difference(classifier, terms, schedule.order),
+        possible=possible,
+        stopped_scores=early,
+        cut_scores=partial,
     )
+
+
+def stops_of(schedule: Schedule | MarginSchedule) -> Limits | Margins:
+    """Return the rule by which a schedule stops rows."""
+    if isinstance(schedule, MarginSchedule):
+        return Margins(schedule.margin)
+    return Limits(schedule.lower, schedule.upper, schedule.threshold)
 
 
 def digest_model(model: Model) -> NDArray[np.uint8]:

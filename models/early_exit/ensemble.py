@@ -14,7 +14,14 @@ from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Rows
 from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import NEAR, Margins, Stops
-from .early_exits import EarlyExit, MarginExit, make_evaluator, threshold_of
+from .early_exits import (
+    EarlyExit,
+    MarginExit,
+    make_evaluator,
+    stops_of,
+    threshold_of,
+)
+from .early_scores import MOST_ROWS, EarlyScores, fit_early_scores
 from .fitting_rows import FitScores, shuffle_scores
 
 # Options of fitting that refer to single base models, and so exclude blocks.
@@ -214,9 +221,39 @@ class Ensemble:
             schedule = self._fit_shuffled(scores, alpha, own)
         else:
             schedule = self._fit(scores, alpha, own)
+        lines = self._fit_lines(schedule, scores, X)
         if source.blocks is not None:
+            lines = lines.repeat(source.blocks.sizes[schedule.order])
             schedule = source.blocks.spread_out(schedule)
-        return self.early_exit(schedule)
+        return self.early_exit(schedule, lines)
+
+    def fit_early_scores(
+        self, schedule: Schedule | MarginSchedule, X: Rows
+    ) -> EarlyExit | MarginExit:
+        """Make the evaluator that follows a schedule, with class scores for all rows.
+
+        The class scores of rows that stop early are fitted to rows X (N, width), which
+        the ensemble was not trained on; labels are not needed. Use this method for a
+        schedule that `fit_early_exit` did not fit, such as that of `exact_schedule`.
+        Raises what `early_exit` raises, and BadInput without rows.
+        """
+        exits, X = self.early_exit(schedule), self.rows(X)
+        if not len(X):
+            raise BadInput("no rows came; class scores are fitted to one row or more")
+        X = self._fit_scores(X, whole=True).draw(X, 0)[:MOST_ROWS]
+        lines = self._fit_lines(exits.schedule, self._base_scores(X), X)
+        return self.early_exit(schedule, lines)
+
+    def _fit_lines(
+        self, schedule: Schedule | MarginSchedule, scores: Floats, X: Rows
+    ) -> EarlyScores:
+        """Fit `EarlyScores` to rows X with base scores (N, T) or (N, T, K)."""
+        stops, raw = stops_of(schedule), self.decision_function(X)
+        if self.binary:
+            scores, raw = scores[:, :, None], raw[:, None]
+        start = stops.start(self.terms.base_bias())
+        order = schedule.order
+        return fit_early_scores(self.classifier, scores, order, stops, start, raw)
 
     def _fit(
         self, scores: Floats, alpha: float, options: dict[str, Any]
@@ -258,12 +295,17 @@ class Ensemble:
         classes = self.classifier.head.choose(self.classifier.scorer.raw(X))
         return classes == 1 if self.binary else classes
 
-    def early_exit(self, schedule: Schedule | MarginSchedule) -> EarlyExit | MarginExit:
+    def early_exit(
+        self,
+        schedule: Schedule | MarginSchedule,
+        lines: EarlyScores | None = None,
+    ) -> EarlyExit | MarginExit:
         """Make the evaluator that follows a schedule.
 
-        The schedule's threshold decides, even if it differs from the ensemble's. Raises
-        BadInput if the schedule has another number of base models or classes, or
-        another bias, than the ensemble.
+        `lines` give class scores to rows that stop early. Without them only the rows
+        that use all base models have class scores. The schedule's threshold decides,
+        even if it differs from the ensemble's. Raises BadInput if the schedule has
+        another number of base models or classes, or another bias, than the ensemble.
         """
         if isinstance(schedule, Schedule):
             self._check_binary()
@@ -278,7 +320,7 @@ class Ensemble:
             )
         if isinstance(schedule, MarginSchedule):
             check_bias(schedule.bias, self.bias, self.classes)
-        return make_evaluator(self.classifier, self.terms, schedule)
+        return make_evaluator(self.classifier, self.terms, schedule, lines)
 
     def _check_binary(self) -> None:
         if not self.binary:

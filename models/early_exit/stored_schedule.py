@@ -14,6 +14,7 @@ from ..scoring.model import Floats, Model
 from ..scoring.scorer import SumOfTerms
 from ..scoring.stored_arrays import Stored
 from .early_exits import EarlyExit, MarginExit, digest_model
+from .early_scores import EarlyScores
 from .ensemble import Ensemble, as_ensemble
 
 
@@ -71,7 +72,7 @@ def load_early_exit(
     digest = stored.array("model", np.uint8, (8,))
     if not np.array_equal(digest, digest_model(model)):
         raise stored.fail("it was made for another model")
-    return ensemble.early_exit(schedule)
+    return ensemble.early_exit(schedule, _load_lines(stored, model, ensemble.size))
 
 
 def _load_order(stored: StoredSchedule, size: int) -> NDArray[np.int64]:
@@ -114,6 +115,28 @@ def _load_margins(
             f"{ensemble.bias[k]!r}"
         )
     return MarginSchedule(order, margin, bias, _load_promise(stored))
+
+
+def _load_lines(
+    stored: StoredSchedule, model: Classifier, size: int
+) -> EarlyScores | None:
+    """Load `EarlyScores`; None if there are none, as in files of older versions."""
+    if stored.arrays.keys().isdisjoint(("early", "partial")):
+        return None
+    pair = []
+    for name in ("early", "partial"):
+        lines = stored.finite(name, (size, 2))
+        offsets, slopes = lines.T
+        if (slopes < 0.0).any():
+            r = int((slopes < 0.0).argmax())
+            raise stored.fail(f"{name}[{r}] has the slope {slopes[r]:g}, below 0")
+        with np.errstate(over="ignore", invalid="ignore"):
+            widest = np.abs(offsets).max() + slopes.max() * model.scorer.reach()
+            widest *= 2.0 * max(model.head.gain, 1.0)
+        if not widest < np.inf:
+            raise stored.fail(f"scores by {name} leave the range of float64")
+        pair.append(lines)
+    return EarlyScores(*pair)
 
 
 def _load_promise(stored: StoredSchedule) -> Promise | None:

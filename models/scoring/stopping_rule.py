@@ -73,6 +73,12 @@ class Limits:
         """Return [0], the sum before the first base model."""
         return np.zeros(1)
 
+    def beyond(self, totals: Floats, r: int) -> NDArray[np.bool_]:
+        """Return a mask (N,) of rows that stop with sums (N, 1) at position `r`."""
+        sums = totals[:, 0]
+        outside: NDArray[np.bool_] = (sums < self.lower[r]) | (sums > self.upper[r])
+        return outside
+
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
         """Return the sums (N, 1) at which rows stop, and the rows' codes (N,).
 
@@ -129,6 +135,11 @@ class Margins:
     def start(self, bias: Floats) -> Floats:
         """Return `bias` (K,), the sums before the first base model."""
         return bias
+
+    def beyond(self, totals: Floats, r: int) -> NDArray[np.bool_]:
+        """Return a mask (N,) of rows that stop with sums (N, K) at position `r`."""
+        wide: NDArray[np.bool_] = margins_of(totals) > self.margin[r]
+        return wide
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
         """Return the sums (N, K) at which rows stop, and the rows' codes (N,).

@@ -56,7 +56,10 @@ def drawn(ensemble: Ensemble, draw: np.random.Generator, promise: Any) -> Any:
 def test_a_round_trip_is_exact(classes: int, seed: int, promised: bool) -> None:
     ensemble, draw = ENSEMBLES[classes], np.random.default_rng(seed)
     promise = Promise(0.005, 0.95, 1000, int(draw.integers(6))) if promised else None
-    exits = ensemble.early_exit(drawn(ensemble, draw, promise))
+    schedule, lines = drawn(ensemble, draw, promise), seed % 2
+    exits = ensemble.early_exit(schedule)
+    if lines:
+        exits = ensemble.fit_early_scores(schedule, X)
     arrays = {name: array.copy() for name, array in exits.arrays().items()}
     model = load_model("trees", ensemble.classifier.arrays(), width=X.shape[1])
     loaded = load_early_exit(model, arrays)
@@ -75,7 +78,8 @@ def test_a_round_trip_is_exact(classes: int, seed: int, promised: bool) -> None:
 def stored(classes: int) -> Arrays:
     ensemble, draw = ENSEMBLES[classes], np.random.default_rng(0)
     promise = Promise(0.005, 0.95, 1000, 3)
-    return ensemble.early_exit(drawn(ensemble, draw, promise)).arrays()
+    schedule = drawn(ensemble, draw, promise)
+    return ensemble.fit_early_scores(schedule, X).arrays()
 
 
 def put(name: str, at: Any, value: float) -> Callable[[Arrays], Arrays]:
@@ -121,6 +125,13 @@ DAMAGED: list[tuple[int, Callable[[Arrays], Arrays], str]] = [
     (2, put("promise", 3, 0.5), "its promise cannot be"),
     (2, put("promise", 2, 1e300), "its promise cannot be"),
     (2, put("promise", 0, np.nan), "'promise' holds NaN"),
+    (2, put("early", (3, 0), np.nan), "'early' holds NaN or infinity"),
+    (3, put("partial", (0, 1), np.inf), "'partial' holds NaN or infinity"),
+    (2, put("partial", (5, 1), -0.5), r"partial\[5\] has the slope -0.5, below 0"),
+    (2, put("early", (1, 0), 1e308), "scores by early leave the range of float64"),
+    (3, put("early", (1, 1), 1e308), "scores by early leave the range of float64"),
+    (2, swap("early", lambda a: a[:5]), r"'early' has shape \(5, 2\), it must be"),
+    (3, swap("partial", lambda a: a.astype("f4")), "'partial' is float32"),
     (2, put("model", 0, 1), "made for another model"),
     (2, swap("model", lambda a: a[:7]), "'model' has shape"),
     (2, swap("model", lambda a: a.view("i8")), "'model' is int64"),
@@ -147,6 +158,17 @@ def test_each_array_is_needed(classes: int) -> None:
             load_early_exit(ENSEMBLES[classes].classifier, fewer)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_older_arrays_give_no_scores_to_early_answers(classes: int) -> None:
+    arrays = stored(classes)
+    del arrays["early"], arrays["partial"]
+    exits = load_early_exit(ENSEMBLES[classes].classifier, arrays)
+    assert exits.lines is None
+    answers = [exits.answer(row) for row in X]
+    assert min(one.used for one in answers) < T
+    assert all((one.scores is None) == (one.used < T) for one in answers)
+
+
 @settings(max_examples=few(200), deadline=None)
 @given(data=st.data(), classes=st.sampled_from([2, 3]))
 def test_drawn_bytes_are_a_schedule_or_refused(data: Any, classes: int) -> None:
@@ -156,6 +178,7 @@ def test_drawn_bytes_are_a_schedule_or_refused(data: Any, classes: int) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     array = np.frombuffer(bytes(raw), arrays[name].dtype)
+    array = array.reshape(arrays[name].shape)
     damaged = arrays | {name: array}
     try:
         exits = load_early_exit(ENSEMBLES[classes].classifier, damaged)
@@ -164,6 +187,8 @@ def test_drawn_bytes_are_a_schedule_or_refused(data: Any, classes: int) -> None:
     codes, used = exits.choices(X)
     assert ((codes >= 0) & (codes < classes)).all()
     assert ((used >= 1) & (used <= T)).all()
+    scores = [exits.answer(row).scores for row in X[::9]]
+    assert np.isfinite(np.array(scores, np.float64)).all()
 
 
 def test_schedules_of_other_models_are_refused() -> None:

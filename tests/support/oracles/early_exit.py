@@ -96,3 +96,35 @@ def exit_of(
         if margins[k] > least[k]:
             return choices[k], k
     return choices[-1], len(margins) - 1
+
+
+def least_deviance(
+    score: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    sums: NDArray[np.float64],
+    target: NDArray[np.float64],
+    floor: float,
+    starts: Sequence[tuple[float, float]],
+) -> float:
+    """The least deviance of class scores, of at least `floor`, by any line.
+
+    From each start (offset, slope), go to the best of the lines around it as long as
+    one is better, then halve the steps.
+    """
+
+    def deviance(line: tuple[float, float]) -> float:
+        shares = np.maximum(score(line[0] + line[1] * sums), floor)
+        return float((shares - target * np.log(shares)).sum())
+
+    found = []
+    for line in starts:
+        best, wide = deviance(line), 1.0
+        while wide > 1e-4:
+            steps = itertools.product((-wide, 0.0, wide), repeat=2)
+            around = [(line[0] + a, max(line[1] + b, 1e-3)) for a, b in steps]
+            least, there = min((deviance(one), one) for one in around)
+            if least < best:
+                best, line = least, there
+            else:
+                wide /= 2
+        found.append(best)
+    return min(found)
