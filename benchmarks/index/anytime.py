@@ -52,7 +52,7 @@ def poly_dom(
 ) -> tuple[dict[str, Contender], dict[str, int]]:
     """Poly-Dom: plain, any-time, and any-time where it may be cut off anywhere."""
     found = search_sets(
-        Search(method="poly-dom", alpha=alpha),
+        Search(method="poly-dom", alpha=alpha, alpha_of="accuracy"),
         scenes.features,
         KnownSets(scenes.accuracy),
         Silence(),

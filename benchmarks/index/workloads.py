@@ -102,7 +102,11 @@ def cost_at_middle(workload: Workload, mask: int) -> float:
 def poly_dom(workload: Workload, alpha: float, tolerance: float = 0.0) -> Masks:
     """Sets that Poly-Dom trains."""
     found = search(
-        workload.features, workload.accuracy, alpha=alpha, tolerance=tolerance
+        workload.features,
+        workload.accuracy,
+        alpha=alpha,
+        alpha_of="accuracy",
+        tolerance=tolerance,
     )
     return found.expanded.masks
 

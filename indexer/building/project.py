@@ -19,7 +19,7 @@ from polydom.features.tables.records import ColumnKind, Decimal
 from polydom.features.wording import describe_decode_error, nearest
 from polydom.models.qwyc.confidence_bound import Groups, fewest_rows, lacking_rows
 
-from ..index.quality import OF_NUMBERS, Task
+from ..index.quality import OF_NUMBERS, AlphaOf, Task
 
 AtLeastOne = Annotated[float, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
@@ -267,15 +267,22 @@ class Search(Part, frozen=True):
     ----------
     method
         "progressive" finds good sets after a few trainings; it continues until `alpha`
-        is reached or `budget_s` is spent, and reports the alpha that it reached.
-        "poly-dom" reaches `alpha`, however long that takes (ICSP, Problem 1). The
+        is proven or `budget_s` is spent, and reports the alpha that it proved.
+        "poly-dom" proves `alpha`, however long that takes (ICSP, Problem 1). The
         greedy methods train few sets and guarantee nothing (ICSP, section 4): they add
         one feature after the other. "greedy" does this for all trade-offs between cost
         and quality, "greedy-acc" adds the feature with the best accuracy, and
         "greedy-cost" the cheapest feature.
     alpha
-        Factor, at least 1: the chosen model's accuracy times alpha is at least the
-        accuracy of any set within the budget.
+        Factor, at least 1, at which the search stops: no set of features within the
+        budget gains more than alpha times as much quality over the prior as the chosen
+        set. The default for "progressive" is 1, so the search uses all of `budget_s`
+        unless it has proven that no other set is better. The default for "poly-dom" is
+        1.05.
+    alpha_of
+        "gain": alpha is a factor of the quality gained over the prior. "accuracy":
+        alpha is a factor of the quality itself, as in the paper (ICSP, Problem 1).
+        Where one class has most items, such an alpha closes nearly all sets.
     tolerance
         Maximum loss of quality that adding features may cause (relaxed Axiom 2.1). The
         default is 0 for accuracy. For other metrics it is measured, so that it covers
@@ -321,7 +328,8 @@ class Search(Part, frozen=True):
     method: Literal[
         "progressive", "poly-dom", "greedy", "greedy-acc", "greedy-cost"
     ] = "progressive"
-    alpha: AtLeastOne = 1.05
+    alpha: AtLeastOne | None = None
+    alpha_of: AlphaOf = "gain"
     tolerance: Annotated[float, Meta(ge=0, le=1)] | None = None
     sizes: list[Bound] | None = None
     budgets: list[Above] | UnsetType = UNSET  # unlike None not written into an index
@@ -331,6 +339,13 @@ class Search(Part, frozen=True):
     refit: bool = True
     trainings: Annotated[int, Meta(ge=2)] | None = None
     budget_s: Above | None = None
+
+    @property
+    def target(self) -> float:
+        """Alpha at which the search stops."""
+        if self.alpha is not None:
+            return self.alpha
+        return 1.0 if self.method == "progressive" else 1.05
 
     @property
     def parts(self) -> int:
@@ -865,7 +880,10 @@ REMOVED = {
     "cluster.wait_s": "a build waits 10 s for workers",
     "cluster.memory_gb": "`RayExecutor(memory=...)`, given to `build`, asks for it",
 }
-POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "budget_s")
+POLY_DOM_ONLY = (
+    *("alpha", "alpha_of", "budgets", "tolerance", "covering", "trainings"),
+    "budget_s",
+)
 
 
 def _refuse_unused(search: Mapping[str, Any], method: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import msgspec
 import numpy as np
@@ -40,7 +40,7 @@ from ..building.template import default_features
 from ..building.training.train_sets import takes_weights
 from ..index.facts import mean_coefficients, skyline_at
 from ..index.package import Package
-from ..index.quality import Task
+from ..index.quality import AlphaOf, Task
 from ..progress_bars import ProgressBars
 from .answers import choose_rows, values_by_row
 from .items import Kinds, in_arrow, is_array, is_table, items_of, refuse_unknown
@@ -58,7 +58,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "features": ["array-like", None],
         "learner": [str, dict, HasMethods(["fit", "get_params"])],
-        "alpha": [Interval(Real, 1, None, closed="left")],
+        "alpha": [Interval(Real, 1, None, closed="left"), None],
+        "alpha_of": [StrOptions({*get_args(AlphaOf)})],
         "search_budget_s": [Interval(Real, 0, None, closed="neither"), None],
         "costs": [dict, None],
         "budget_ms": [Interval(Real, 0, None, closed="left"), None],
@@ -73,7 +74,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
 
     features: Sequence[str] | None
     learner: str | Mapping[str, Any] | BaseEstimator
-    alpha: float
+    alpha: float | None
+    alpha_of: AlphaOf
     search_budget_s: float | None
     costs: Mapping[str, Any] | None
     budget_ms: float | None
@@ -225,7 +227,9 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             "use": [name for name in self._names(dataset) if not _is_file(name)],
             "files": [str(file) for file in self._files()],
         }
-        search: dict[str, Any] = {"alpha": float(self.alpha)}
+        search: dict[str, Any] = {"alpha_of": self.alpha_of}
+        if self.alpha is not None:
+            search["alpha"] = float(self.alpha)
         if (held_out := self._held_out(dataset)) is not None:
             search["held_out"] = held_out
         if self.search_budget_s is not None:

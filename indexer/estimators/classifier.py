@@ -17,7 +17,7 @@ from polydom.features.items import Kind
 from ..building.data.dataset import Dataset
 from ..building.data.split import groups_of_classes
 from ..building.project import AUTO, HELD_OUT, parts_of
-from ..index.quality import OF_CLASSES
+from ..index.quality import OF_CLASSES, AlphaOf
 from .base import BudgetEstimator
 from .labels import count_items, labels_of
 
@@ -43,8 +43,12 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         race between many learners. Or an unfitted estimator that polydom can compile;
         its parameters must be numbers, strings and lists.
     alpha
-        Factor, at least 1. A search that has enough time proves that no untrained
-        feature set is more than `alpha` times as good as a trained subset of it.
+        Factor, at least 1. The search stops once it has proven that no untrained
+        feature set gains more than `alpha` times as much quality over the prior, the
+        answer without features, as a trained subset of it. None for 1: the search goes
+        on until no other set can be better, or `search_budget_s` is spent.
+    alpha_of
+        "gain", or "accuracy" for a factor of the quality itself.
     search_budget_s
         Maximum seconds of training in the search for feature sets. None for three times
         the seconds of training on all features, but at least 30 s and at most 120 s.
@@ -121,8 +125,9 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         features: Sequence[str] | None = None,
         *,
         learner: str | Mapping[str, Any] | BaseEstimator = "auto",
-        alpha: float = 1.05,
-        search_budget_s: float | None = 120.0,
+        alpha: float | None = None,
+        alpha_of: AlphaOf = "gain",
+        search_budget_s: float | None = None,
         costs: Mapping[str, Any] | None = None,
         budget_ms: float | None = None,
         budget: float | None = None,
@@ -139,6 +144,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         self.features = features
         self.learner = learner
         self.alpha = alpha
+        self.alpha_of = alpha_of
         self.search_budget_s = search_budget_s
         self.costs = costs
         self.budget_ms = budget_ms

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from polydom.features.errors import BadInput
 from polydom.features.items import Kind
 
-from ..index.quality import OF_NUMBERS
+from ..index.quality import OF_NUMBERS, AlphaOf
 from .base import BudgetEstimator
 from .labels import count_items, labels_of
 
@@ -27,9 +27,9 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    features, learner, alpha, search_budget_s, costs, budget_ms, budget
+    features, learner, alpha, alpha_of, search_budget_s, costs
         See `BudgetClassifier`.
-    held_out, kind
+    budget_ms, budget, held_out, kind
         See `BudgetClassifier`.
     measure
         Quality to maximise: "r2", from squared errors, or "mae", from absolute errors.
@@ -66,8 +66,9 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         features: Sequence[str] | None = None,
         *,
         learner: str | Mapping[str, Any] | BaseEstimator = "auto",
-        alpha: float = 1.05,
-        search_budget_s: float | None = 120.0,
+        alpha: float | None = None,
+        alpha_of: AlphaOf = "gain",
+        search_budget_s: float | None = None,
         costs: Mapping[str, Any] | None = None,
         budget_ms: float | None = None,
         budget: float | None = None,
@@ -83,6 +84,7 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         self.features = features
         self.learner = learner
         self.alpha = alpha
+        self.alpha_of = alpha_of
         self.search_budget_s = search_budget_s
         self.costs = costs
         self.budget_ms = budget_ms

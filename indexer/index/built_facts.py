@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from polydom.features.errors import BadIndexFile
 
 from .column_facts import ColumnFacts
+from .quality import AlphaOf
 
 LARGEST = 1e30  # largest time, cost or other amount; no true one is near it
 MOST = 10**15  # largest count
@@ -130,12 +131,17 @@ class BuiltViolations(msgspec.Struct):
 
 
 class BuiltSearch(msgspec.Struct):
-    """Results of the search for feature sets; `alpha` is infinite if unproven."""
+    """Results of the search for feature sets; `alpha` is infinite if unproven.
+
+    `alpha_of` says whether alpha is a factor of gains over the prior or of qualities,
+    as in older files.
+    """
 
     method: str
     sets: Count
     expanded: Count
     alpha: Annotated[float, msgspec.Meta(ge=0)] | UnsetType = UNSET
+    alpha_of: AlphaOf = "accuracy"
     tolerance: Amount | UnsetType = UNSET
     complete: bool | UnsetType = UNSET
     sequences: Count | UnsetType = UNSET

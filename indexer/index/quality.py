@@ -6,6 +6,8 @@ A quality is a number in [0, 1] that orders candidates.
 from typing import Final, Literal
 
 Task = Literal["classes", "regression"]
+# What a search's alpha multiplies: the gain over the prior's quality, or the quality.
+AlphaOf = Literal["gain", "accuracy"]
 
 # Words for the quality, by the name of the measure.
 OF_CLASSES: Final = {

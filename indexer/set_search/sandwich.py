@@ -1,6 +1,8 @@
 """Bound the accuracies of untrained sets by their trained subsets and supersets.
 
-A set is open if it is untrained and the sandwich rule does not close it.
+A set is open if it is untrained and the sandwich rule does not close it. The factor
+alpha of the rule multiplies accuracies above an origin: 0 as in ICSP, or the accuracy
+of the empty set, so that alpha is a factor of what features gain.
 """
 
 from __future__ import annotations
@@ -41,10 +43,10 @@ class Expanded(Mapping[int, float]):
 
 
 class _DenseSandwich:
-    """Bounds of the accuracies of all 2 ** m sets, in arrays."""
+    """Bounds of all 2 ** m sets, in arrays: of their accuracies less the origin."""
 
     def __init__(self, m: int) -> None:
-        self.m = m
+        self.m, self.origin = m, 0.0
         self.accuracy = np.full(1 << m, np.nan)
         self.below = np.full(1 << m, -np.inf)
         self.above = np.full(1 << m, np.inf)
@@ -52,12 +54,12 @@ class _DenseSandwich:
 
     def record(self, masks: Masks, accuracies: Accuracies) -> None:
         self.accuracy[masks] = accuracies
-        self.below[masks] = np.maximum(self.below[masks], accuracies)
+        self.below[masks] = np.maximum(self.below[masks], accuracies - self.origin)
         self.record_covers(masks, accuracies)
 
     def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
         """Use `accuracies` as upper bounds of the sets `masks` and their subsets."""
-        np.minimum.at(self.above, masks, accuracies)
+        np.minimum.at(self.above, masks, accuracies - self.origin)
         self.stale = True
 
     def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
@@ -103,7 +105,7 @@ class _SparseSandwich:
     """
 
     def __init__(self, m: int) -> None:
-        self.m = m
+        self.m, self.origin = m, 0.0
         self.masks = np.empty(0, np.uint64)
         self.accuracies = np.empty(0)
         self.cover_masks = np.empty(0, np.uint64)
@@ -124,9 +126,9 @@ class _SparseSandwich:
         out = np.empty(MOST_SETS, np.uint64)
         found = kernels.sparse_open_sets(
             self.masks,
-            self.accuracies,
+            self.accuracies - self.origin,
             np.concatenate([self.masks, self.cover_masks]),
-            np.concatenate([self.accuracies, self.cover_accuracies]),
+            np.concatenate([self.accuracies, self.cover_accuracies]) - self.origin,
             self.m,
             size,
             alpha,
@@ -141,10 +143,15 @@ class _SparseSandwich:
     def bound(self, tolerance: float) -> float:
         """Return an alpha that closes all sets; it need not be the smallest.
 
-        It is computed only from the accuracies of the empty set and the set of all
-        features.
+        It is computed only from the accuracies of the empty set, the set of all
+        features and, once these are trained, the sets of one feature. An untrained set
+        then has two features at least, and so a subset no worse than the second-worst
+        set of one feature.
         """
-        lowest, highest = float(self.accuracies[0]), float(self.accuracies[-1])
+        lowest, highest = (self.accuracies[[0, -1]] - self.origin).tolist()
+        single = self.accuracy_of(np.uint64(1) << np.arange(self.m, dtype=np.uint64))
+        if not np.isnan(single).any():
+            lowest = max(lowest, float(np.sort(single)[:2].max()) - self.origin)
         if lowest <= 0.0:
             return 1.0 if highest + tolerance <= 0.0 else math.inf
         return max(1.0, math.nextafter((highest + tolerance) / lowest, math.inf))
@@ -159,6 +166,9 @@ class _SparseSandwich:
 
 def make_sandwich(m: int) -> _DenseSandwich | _SparseSandwich:
     """Return an object that bounds the accuracies of all sets of m features.
+
+    Alpha is a factor of accuracies less the object's `origin`. The origin is 0; it can
+    be set before the first set is recorded.
 
     Up to `DENSE_FEATURES` features, the bounds of every set are stored in arrays. For
     more features, bounds are computed from the trained sets when needed.

@@ -192,7 +192,8 @@ def _search_all(
             m,
             trainer.qualities,
             batch=True,
-            alpha=search.alpha,
+            alpha=search.target,
+            alpha_of=search.alpha_of,
             tolerance=tried,
             covering=search.covering,
             budget=left,
@@ -218,6 +219,7 @@ def _of_poly_dom(
         "sets": 2**search.m,
         "expanded": len(search.expanded),
         "alpha": search.alpha,
+        "alpha_of": search.alpha_of,
         "tolerance": search.tolerance,
         "complete": search.complete,
         "violations": {

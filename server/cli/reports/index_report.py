@@ -25,7 +25,12 @@ from polydom.indexer.index.built_facts import (
 )
 from polydom.indexer.index.column_facts import column_lines
 from polydom.indexer.index.facts import Facts, SkylineFacts, SkylineSet, skylines_of
-from polydom.indexer.index.quality import name_quality, task_of
+from polydom.indexer.index.quality import (
+    WITHOUT_FEATURES,
+    AlphaOf,
+    name_quality,
+    task_of,
+)
 
 from .budget_table import quality_columns, show_budgets
 from .terminal import print_line, print_table
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 
 # number of sizes in the table of budgets: a small, a medium and a large item
 TABLED = 3
+ENOUGH = 1.05  # largest proven alpha of a search that needs no more time
 SHOWN = 5  # most skipped items, and most remarks of learners, that the summary names
 
 
@@ -231,17 +237,16 @@ def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterator[str]:
     """Yield lines: how many feature sets were trained, and how good others may be."""
-    good = "accurate" if facts.measure == "accuracy" else "good"
     alpha = 1.0 if search.alpha is UNSET else search.alpha
+    better = _better_words(search.alpha_of, alpha, facts)
     line = (
         f"tried: models of {search.expanded:,} of the {search.sets:,} ways to "
         "combine the features"
     )
     if search.expanded == search.sets or search.sequences is not UNSET:
         yield line
-    elif search.complete:
-        better = f"more than {alpha:g} times as {good}" if alpha > 1 else "better"
-        yield f"{line}; none of the others is expected to be {better} at its cost"
+    elif search.complete or alpha <= ENOUGH:
+        yield f"{line}; none of the others is expected to {better} at its cost"
     else:
         yield f"{line}, the most promising first"
         cure, limit = "budget_s", "the time for that was up"
@@ -249,10 +254,7 @@ def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterato
             cure, limit = "trainings", "the number of trainings was reached"
         worth = ""
         if math.isfinite(alpha):
-            worth = (
-                f"; all that is proven is that no other is over {alpha:.3g} "
-                f"times as {good} at its cost"
-            )
+            worth = f"; all that is proven is that no other can {better} at its cost"
         yield (
             f"warning: {limit}{worth}. To try more, raise search.{cure} in "
             "PROJECT.toml and build again: what is done is kept"
@@ -260,6 +262,17 @@ def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterato
     if built.testing is not UNSET and built.testing.budgets:
         low, high = (show_cost(one, built.unit) for one in built.testing.budgets)
         yield f"only what is best for budgets of {low} to {high} was kept"
+
+
+def _better_words(alpha_of: AlphaOf, alpha: float, facts: Facts) -> str:
+    """Return what untrained sets do not, such as "be better"."""
+    if alpha == 1:
+        return "be better"
+    if alpha_of == "gain":
+        without = WITHOUT_FEATURES[task_of(facts.measure)]
+        return f"gain more than {alpha:.3g} times as much over {without}"
+    good = "accurate" if facts.measure == "accuracy" else "good"
+    return f"be more than {alpha:.3g} times as {good}"
 
 
 def _exit_line(exits: BuiltExits | None, lacking: bool) -> str:
@@ -356,9 +369,10 @@ def _search_lines(facts: Facts, search: BuiltSearch) -> Iterator[str]:
         f"{search.expanded} trained, {search.sets - search.expanded} {left}, "
         f"{facts.candidates} kept"
     )
-    if search.alpha is not UNSET:
+    if search.alpha is not UNSET and math.isfinite(search.alpha):
         yield (
-            "  alpha: no set that was not trained is better by more than that factor; "
+            f"  alpha: no set that was not trained is expected to "
+            f"{_better_words(search.alpha_of, search.alpha, facts)} at its cost; "
             "tolerance: by how much more features may hurt"
         )
     if broken := search.violations:

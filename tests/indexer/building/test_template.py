@@ -27,7 +27,7 @@ def test_project_template_shows_every_key_with_its_default() -> None:
     known = Project.from_mapping({"data": {"images": "photos"}})
     for name in ("data", "features", "quality", "search", "costs"):
         assert set(shown[name]) == set(getattr(known, name).__struct_fields__)
-    for name in ("method", "alpha"):
+    for name in ("method", "alpha_of"):
         assert shown["search"][name] == getattr(known.search, name)
     assert shown["search"]["held_out"] == HELD_OUT
     assert shown["search"]["folds"] == FOLDS

@@ -1,6 +1,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
+from polydom.indexer.index.quality import AlphaOf
 from polydom.indexer.set_search import poly_dom, sandwich
 from polydom.indexer.set_search.poly_dom import PolyDomSearch
 from tests.support.examples import few
@@ -15,6 +17,7 @@ from tests.support.oracles.set_search import count_open, expand_lattice, smalles
 
 ALPHAS = st.sampled_from([1.0, 1.01, 1.1, 1.5, 2.0])
 TOLERANCES = st.sampled_from([0.0, 0.0, 0.05, 0.3])
+ALPHA_OF = st.sampled_from(get_args(AlphaOf))
 
 
 def subsets(mask: int) -> Iterator[int]:
@@ -56,11 +59,16 @@ def features(accuracies: list[float]) -> int:
     return len(accuracies).bit_length() - 1
 
 
+def origin_of(alpha_of: AlphaOf, accuracies: list[float]) -> float:
+    return accuracies[0] if alpha_of == "gain" else 0.0
+
+
 def assert_guaranteed(search: PolyDomSearch, accuracies: list[float]) -> None:
     """Every set has an expanded subset, so one that costs no more, within alpha."""
+    origin = origin_of(search.alpha_of, accuracies)
     for mask, accuracy in enumerate(accuracies):
         best = max(search.expanded.get(s, -1.0) for s in subsets(mask))
-        assert search.alpha * best >= accuracy
+        assert search.alpha * (best - origin) >= accuracy - origin - 1e-12
 
 
 def test_icsp_example_expands_fourteen_of_sixteen_sets_at_alpha_one() -> None:
@@ -110,12 +118,14 @@ def test_covering_overlooks_xor_features_as_documented() -> None:
     assert 0b0011 not in search.expanded
 
 
-@given(accuracies=coverage_accuracies(), alpha=ALPHAS)
+@given(accuracies=coverage_accuracies(), alpha=ALPHAS, of=ALPHA_OF)
 def test_covering_keeps_the_guarantee_under_diminishing_returns(
-    accuracies: list[float], alpha: float
+    accuracies: list[float], alpha: float, of: AlphaOf
 ) -> None:
     m = features(accuracies)
-    search = poly_dom.search(m, accuracies.__getitem__, alpha=alpha, covering=True)
+    search = poly_dom.search(
+        m, accuracies.__getitem__, alpha=alpha, alpha_of=of, covering=True
+    )
     assert_guaranteed(search, accuracies)
 
 
@@ -126,31 +136,66 @@ def test_covering_trains_fewer_sets_when_small_gains_add_up_to_little() -> None:
     def total(mask: int) -> float:
         return 0.6 + 0.3 * (mask & 1) + 0.001 * (mask >> 1).bit_count()
 
-    plain = poly_dom.search(6, total, alpha=1.005)
-    covering = poly_dom.search(6, total, alpha=1.005, covering=True)
+    plain = poly_dom.search(6, total, alpha=1.005, alpha_of="accuracy")
+    covering = poly_dom.search(
+        6, total, alpha=1.005, alpha_of="accuracy", covering=True
+    )
     assert len(covering.expanded) < len(plain.expanded)
     assert accuracy(1) == 0.8
 
 
-@given(accuracies=monotone_accuracies(4), alpha=ALPHAS, tolerance=TOLERANCES)
+@given(
+    accuracies=monotone_accuracies(4),
+    alpha=ALPHAS,
+    tolerance=TOLERANCES,
+    of=ALPHA_OF,
+)
 def test_search_expands_what_comparing_all_pairs_expands(
-    accuracies: list[float], alpha: float, tolerance: float
+    accuracies: list[float], alpha: float, tolerance: float, of: AlphaOf
 ) -> None:
     m = features(accuracies)
     search = poly_dom.search(
-        m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance
+        m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance, alpha_of=of
     )
-    assert set(search.expanded) == expand_lattice(m, accuracies, alpha, tolerance)
+    assert set(search.expanded) == expand_lattice(
+        m, accuracies, alpha, tolerance, origin_of(of, accuracies)
+    )
 
 
-@given(accuracies=monotone_accuracies(), alpha=ALPHAS)
+@given(accuracies=monotone_accuracies(), alpha=ALPHAS, of=ALPHA_OF)
 def test_search_keeps_the_guarantee_when_accuracy_is_monotone(
-    accuracies: list[float], alpha: float
+    accuracies: list[float], alpha: float, of: AlphaOf
 ) -> None:
     m = features(accuracies)
     assert_guaranteed(
-        poly_dom.search(m, accuracies.__getitem__, alpha=alpha), accuracies
+        poly_dom.search(m, accuracies.__getitem__, alpha=alpha, alpha_of=of),
+        accuracies,
     )
+
+
+@given(losses=monotone_accuracies(4), alpha=ALPHAS)
+def test_alpha_of_gains_in_likelihood_holds_for_gains_in_log_loss(
+    losses: list[float], alpha: float
+) -> None:
+    """Quality is exp(-log loss); the loss falls by at most alpha times as much."""
+    losses = [3.0 * (1.0 - loss) for loss in losses]
+    search = poly_dom.search(
+        features(losses), lambda mask: math.exp(-losses[mask]), alpha=alpha
+    )
+    for mask, loss in enumerate(losses):
+        best = min(losses[s] for s in subsets(mask) if s in search.expanded)
+        assert alpha * (losses[0] - best) >= losses[0] - loss - 1e-9
+
+
+def test_alpha_of_gains_trains_where_the_prior_is_nearly_right() -> None:
+    """No set is 1.05 times as accurate as the prior, yet some gain 20 points of 100."""
+
+    def accuracy(mask: int) -> float:
+        return 0.88 + 0.006 * mask.bit_count()
+
+    by_accuracy = poly_dom.search(5, accuracy, alpha=1.05, alpha_of="accuracy")
+    assert set(by_accuracy.expanded) == {0, 31}
+    assert len(poly_dom.search(5, accuracy, alpha=1.05).expanded) == 32
 
 
 @given(
@@ -168,17 +213,23 @@ def test_search_keeps_the_guarantee_when_losses_stay_within_the_tolerance(
     assert_guaranteed(search, noisy)
 
 
-@given(accuracies=monotone_accuracies(), alpha=ALPHAS, tolerance=TOLERANCES)
+@given(
+    accuracies=monotone_accuracies(), alpha=ALPHAS, tolerance=TOLERANCES, of=ALPHA_OF
+)
 def test_sparse_search_expands_what_the_dense_one_expands(
-    accuracies: list[float], alpha: float, tolerance: float
+    accuracies: list[float], alpha: float, tolerance: float, of: AlphaOf
 ) -> None:
     m = features(accuracies)
-    dense = poly_dom.search(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
+
+    def search() -> PolyDomSearch:
+        return poly_dom.search(
+            m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance, alpha_of=of
+        )
+
+    dense = search()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sandwich, "DENSE_FEATURES", 0)
-        sparse = poly_dom.search(
-            m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance
-        )
+        sparse = search()
     assert dict(sparse.expanded) == dict(dense.expanded)
 
 
@@ -188,17 +239,21 @@ def test_search_over_sixty_two_features_finishes_where_alpha_is_wide_enough() ->
     def accuracy(mask: int) -> float:
         return max((single[f] for f in range(62) if mask >> f & 1), default=0.5)
 
-    search = poly_dom.search(62, accuracy, alpha=1.5)
+    search = poly_dom.search(62, accuracy, alpha=4.5)
     full = (1 << 62) - 1
     assert search.complete
     assert set(search.expanded) == {0, full, *(1 << f for f in range(62))}
 
 
 def test_search_over_many_features_stops_at_its_budget_with_a_true_bound() -> None:
-    search = poly_dom.search(40, lambda mask: 0.5 + mask.bit_count() / 80, budget=300)
+    def accuracy(mask: int) -> float:
+        return 0.5 + mask.bit_count() / 80
+
+    search = poly_dom.search(40, accuracy, budget=300)
     assert len(search.expanded) == 300
     assert not search.complete
-    assert 1.0 < search.alpha <= 2.0
+    assert 2.0 < search.alpha <= 40.0 * (1 + 1e-12)
+    assert poly_dom.search(40, accuracy, budget=9).alpha == math.inf
 
 
 @given(accuracies=monotone_accuracies(), alpha=ALPHAS, tolerance=TOLERANCES)
@@ -209,9 +264,10 @@ def test_trained_sets_close_each_untrained_set(
     search = poly_dom.search(
         m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance
     )
+    gains = {s: a - accuracies[0] for s, a in search.expanded.items()}
     for mask in set(range(1 << m)) - set(search.expanded):
-        lower = max(a for s, a in search.expanded.items() if s & ~mask == 0)
-        upper = min(a for s, a in search.expanded.items() if mask & ~s == 0)
+        lower = max(a for s, a in gains.items() if s & ~mask == 0)
+        upper = min(a for s, a in gains.items() if mask & ~s == 0)
         assert alpha * lower >= upper + tolerance
 
 
@@ -219,10 +275,12 @@ def test_trained_sets_close_each_untrained_set(
     accuracies=monotone_accuracies(4),
     budget=st.integers(2, 17),
     tolerance=TOLERANCES,
+    of=ALPHA_OF,
 )
-@example(accuracies=[1e-300, 1e-300, 1e-300, 0.75], budget=2, tolerance=0.3)
+@example([1e-300, 1e-300, 1e-300, 0.75], 2, 0.3, "accuracy")
+@example([0.5, 0.5, 0.5, 0.75], 2, 0.0, "gain")
 def test_search_under_a_budget_reports_a_bound_that_holds(
-    accuracies: list[float], budget: int, tolerance: float
+    accuracies: list[float], budget: int, tolerance: float, of: AlphaOf
 ) -> None:
     m = features(accuracies)
     asked: list[int] = []
@@ -231,15 +289,17 @@ def test_search_under_a_budget_reports_a_bound_that_holds(
         asked.append(mask)
         return accuracies[mask]
 
-    search = poly_dom.search(m, accuracy, budget=budget, tolerance=tolerance)
+    search = poly_dom.search(
+        m, accuracy, budget=budget, tolerance=tolerance, alpha_of=of
+    )
     assert sorted(asked) == list(search.expanded)
     assert len(asked) <= budget
     if math.isfinite(search.alpha):
         assert_guaranteed(search, accuracies)
     if not search.complete:
-        assert search.alpha <= smallest_alpha(m, search.expanded, tolerance) * (
-            1 + 1e-12
-        )
+        origin = origin_of(of, accuracies)
+        smallest = smallest_alpha(m, search.expanded, tolerance, origin)
+        assert search.alpha <= smallest * (1 + 1e-12)
     else:
         assert search.alpha == 1.0
 
@@ -250,7 +310,8 @@ def test_search_under_a_budget_finishes_large_alphas_first() -> None:
 
     alphas = [poly_dom.search(8, accuracy, budget=b).alpha for b in (2, 40, 150, 256)]
     assert alphas == sorted(alphas, reverse=True)
-    assert alphas[0] < 2
+    assert alphas[0] == math.inf
+    assert 1 < alphas[2] < 2 < alphas[1] < 4
     assert alphas[-1] == 1.0
 
 

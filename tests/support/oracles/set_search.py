@@ -9,7 +9,11 @@ from numpy.typing import NDArray
 
 
 def expand_lattice(
-    m: int, accuracies: Sequence[float], alpha: float, tolerance: float
+    m: int,
+    accuracies: Sequence[float],
+    alpha: float,
+    tolerance: float,
+    origin: float = 0.0,
 ) -> set[int]:
     """Layer by layer from both ends, compare each set with every expanded pair."""
     expanded: set[int] = set()
@@ -18,7 +22,8 @@ def expand_lattice(
             layer = [s for s in range(1 << m) if s.bit_count() == size]
             opened = {s for s in layer if s not in expanded}
             for lower, upper in itertools.product(expanded, repeat=2):
-                if alpha * accuracies[lower] >= accuracies[upper] + tolerance:
+                low, high = accuracies[lower] - origin, accuracies[upper] - origin
+                if alpha * low >= high + tolerance:
                     opened -= {s for s in opened if lower & ~s == 0 == s & ~upper}
             expanded |= opened
     return expanded
@@ -27,11 +32,15 @@ def expand_lattice(
 def count_open(
     expanded: Mapping[int, float], m: int, alpha: float, tolerance: float
 ) -> int:
-    """How many sets are not expanded, and between no pair that says not to."""
+    """How many sets are not expanded, and between no pair that says not to.
+
+    Alpha is a factor of gains over the empty set.
+    """
+    gains = {mask: accuracy - expanded[0] for mask, accuracy in expanded.items()}
     pairs = [
         (lower, upper)
         for lower, upper in itertools.product(expanded, repeat=2)
-        if alpha * expanded[lower] >= expanded[upper] + tolerance
+        if alpha * gains[lower] >= gains[upper] + tolerance
     ]
     return sum(
         not any(lower & ~s == 0 == s & ~upper for lower, upper in pairs)
@@ -39,12 +48,15 @@ def count_open(
     )
 
 
-def smallest_alpha(m: int, expanded: Mapping[int, float], tolerance: float) -> float:
+def smallest_alpha(
+    m: int, expanded: Mapping[int, float], tolerance: float, origin: float = 0.0
+) -> float:
     """Largest ratio of worst superset to best subset over the unexpanded sets."""
     ratios = [1.0]
+    gains = {mask: accuracy - origin for mask, accuracy in expanded.items()}
     for mask in set(range(1 << m)) - set(expanded):
-        best = max(a for s, a in expanded.items() if s & ~mask == 0)
-        worst = min(a for s, a in expanded.items() if mask & ~s == 0)
+        best = max(a for s, a in gains.items() if s & ~mask == 0)
+        worst = min(a for s, a in gains.items() if mask & ~s == 0)
         if best < worst + tolerance:
             ratios.append((worst + tolerance) / best if best else math.inf)
     return max(ratios)

@@ -51,6 +51,18 @@ def test_search_proves_its_alpha_where_there_is_time(
         assert alpha * max(within) >= accuracy(mask) - 1e-12
 
 
+def test_search_goes_on_to_alpha_one_unless_an_alpha_is_asked_for() -> None:
+    def accuracy(mask: int) -> float:  # the last features gain little
+        return 0.8 + 0.1 * (1 - 0.2 ** mask.bit_count())
+
+    asked = search(KnownSets(accuracy), alpha=1.05).search
+    assert asked.alpha == 1.05
+    assert len(asked.expanded) < 1 << M
+    default = search(KnownSets(accuracy)).search
+    assert default.alpha == 1.0
+    assert len(default.expanded) == 1 << M
+
+
 def test_search_trains_the_beginnings_of_greedys_orders() -> None:
     def accuracy(mask: int) -> float:
         return 1 - math.prod(0.5 + f / 20 for f in range(M) if mask >> f & 1)

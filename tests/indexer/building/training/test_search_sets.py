@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -51,6 +52,24 @@ def test_search_by_poly_dom_keeps_its_promise_and_says_so() -> None:
     for mask in range(1 << M):
         subsets = [a for s, a in found.qualities.items() if s & ~mask == 0]
         assert 1.5 * max(subsets) >= accuracy(mask)
+
+
+@pytest.mark.parametrize("method", ["progressive", "poly-dom"])
+def test_alpha_is_of_gains_unless_the_project_says_of_accuracy(method: str) -> None:
+    def nearly(mask: int) -> float:
+        return 0.9 + accuracy(mask) / 10
+
+    asked = [Search(method=method, alpha=1.1)]  # type: ignore[arg-type]
+    asked.append(msgspec.structs.replace(asked[0], alpha_of="accuracy"))
+    of_gain, of_accuracy = (
+        search_sets(one, M, KnownSets(nearly), Silence(), cost_of) for one in asked
+    )
+    assert of_gain.facts["alpha_of"] == "gain"
+    for mask in range(1 << M):
+        gains = [a - 0.9 for s, a in of_gain.qualities.items() if s & ~mask == 0]
+        assert 1.1 * max(gains) >= nearly(mask) - 0.9 - 1e-12
+    assert of_accuracy.facts["alpha_of"] == "accuracy"
+    assert len(of_accuracy.sets) < len(of_gain.sets)
 
 
 @pytest.mark.parametrize("method", LAMBDAS)

@@ -22,7 +22,7 @@ SEARCH = {
     **{"method": "progressive", "alpha": 1.05, "tolerance": 0.0},
     **{"sets": 8, "expanded": 8, "complete": True},
 }
-LATE = {"sets": 4096, "expanded": 12, "complete": False}
+LATE = {"sets": 4096, "expanded": 12, "complete": False, "alpha": 1.3}
 SCHEDULE = {
     **{"mean": 0.25, "p99": 0.75, "base_models": 40},
     **{"mean_us": 1.25, "p99_us": 3.5, "whole_us": 4.75},
@@ -76,7 +76,18 @@ def said(
         ({}, "99% of items keep to"),
         ({"observed": [0.5, 0.9636]}, "0.964 of them were right; 0.014 of that is"),
         ({"skipped": [["a[b].txt", "empty"]]}, "1 left out left out a[b].txt: empty"),
-        ({"search": {"expanded": 5}}, "none of the others is expected to be more than"),
+        (
+            {"search": {"expanded": 5}},
+            "others is expected to be more than 1.05 times as accurate at its cost",
+        ),
+        (
+            {"search": {"expanded": 5, "alpha_of": "gain"}},
+            "to gain more than 1.05 times as much over the most frequent class at its",
+        ),
+        (
+            {"search": {"expanded": 5, "complete": False, "alpha": 1.04}},
+            "none of the others is expected to be more than 1.04 times as accurate",
+        ),
         (
             {"search": {"expanded": 5, "alpha": 1.0}},
             "expected to be better at its cost",
@@ -85,7 +96,7 @@ def said(
             {"search": LATE},
             "models of 12 of the 4,096 ways to combine the features, the",
         ),
-        ({"search": LATE}, "no other is over 1.05 times as accurate at its cost. To"),
+        ({"search": LATE}, "no other can be more than 1.3 times as accurate at its"),
         ({"search": LATE}, "warning: the time for that was up"),
         ({"search": LATE}, "raise search.budget_s in PROJECT.toml and build again"),
         (
@@ -168,7 +179,7 @@ def test_another_measure_is_told_beside_accuracy() -> None:
         "balanced accuracy with a large budget: 0.800, accuracy 0.950 ± 0.022 "
         "(standard error), measured on"
     ) in shown
-    assert "no other is over 1.05 times as good at its cost" in shown
+    assert "no other can be more than 1.3 times as good at its cost" in shown
     assert "a cell: features, expected balanced accuracy, time" in shown
 
 
