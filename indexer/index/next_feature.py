@@ -58,6 +58,8 @@ class AnytimeRule:
     model_s: Floats  # (C,) float64: Seconds of each candidate's model
     # Distance from the median to the quantile of the curves, in standard deviations
     deviations: float
+    # In less than these seconds no feature surely ends, whatever the item's size
+    least_s: float
 
     @classmethod
     def of(cls, package: Package, qualities: Floats, quantile: float) -> Self:
@@ -76,6 +78,11 @@ class AnytimeRule:
         if not len(shares):
             shares = np.ones(m + len(costs.step_coefficients))
         needs = [sum(1 << step for step in steps) for steps in costs.needs]
+        fixed, steps_s = costs.feature_coefficients[:, 0], costs.step_coefficients[:, 0]
+        least = [
+            max([own, *steps_s[list(steps)]])
+            for own, steps in zip(fixed, costs.needs, strict=True)
+        ]
         return cls(
             costs,
             shares[:m],
@@ -87,6 +94,7 @@ class AnytimeRule:
             np.array(needs, np.int64),
             np.ascontiguousarray(package.model_s),
             NormalDist().inv_cdf(quantile if quantile > 0.5 else 0.99),
+            float(min(least)),
         )
 
     def at(self, size: Size) -> NodeCosts:

@@ -31,6 +31,9 @@ from .request import Outcome, Request
 
 T = TypeVar("T")
 SLACK = 1 + 1e-9  # sums of the same costs in another order may round differently
+# Seconds that an any-time execution takes to choose its first feature. If no more are
+# left, the answer comes at once instead.
+AIMING_S = 2e-5
 
 
 def execute(planner: Planner, request: Request) -> Outcome:
@@ -62,6 +65,7 @@ def begin(
     if (
         not waiting
         and anytime is not None
+        and choice.left >= max(AIMING_S, anytime.least_s)
         and _may_fall_short(planner, request, choice)
     ):
         execution = AnytimeExecution(planner, anytime, request, choice, now_s, others)
@@ -116,6 +120,7 @@ class Execution(ABC):
     """
 
     __slots__ = (
+        "_answering",
         "_audits",
         "_extraction",
         "_others",
@@ -141,6 +146,7 @@ class Execution(ABC):
     ) -> None:
         # Set when features are computed; records read in advance have none
         self._extraction: Extraction
+        self._answering = planner.answering
         self._audits = audits
         self._planner = planner
         self._request = request
@@ -174,6 +180,7 @@ class Execution(ABC):
             outcome = self.conclude()
             if outcome.finished_s - outcome.started_s > LEAST_S:
                 planner.suspects = True  # time the next plan, as this one was slow
+            self._learn_answering(outcome)
             return outcome
         began_s = planner.busy()
         try:
@@ -192,6 +199,8 @@ class Execution(ABC):
         progress = self._progress
         if progress.done and not progress.uncharged:
             planner.learn(outcome.charged, planner.busy() - began_s)
+        if outcome.charged < LEAST_S:
+            self._learn_answering(outcome)
         return outcome
 
     def rescue(self) -> Outcome:
@@ -212,12 +221,25 @@ class Execution(ABC):
     def _computed_set(self) -> int:
         """Return a mask of the features computed so far."""
 
+    def _learn_answering(self, outcome: Outcome) -> None:
+        """Update the answering time after a plan too short for the drift."""
+        if self._planner.corrects:
+            took_s = outcome.finished_s - outcome.started_s
+            self._answering.add(took_s > outcome.predicted)
+
     @abstractmethod
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
         """Return (row of the model that answers, reason, cost).
 
         The reason says why the answer is not the best possible; None if it is.
         """
+
+    def _foretold(self, charged: float) -> float:
+        """Return the predicted cost of the plan, of which the cost `charged` was done.
+
+        If features are chosen one by one, this is what was bought.
+        """
+        return charged
 
     @abstractmethod
     def _compute(self) -> None:
@@ -336,7 +358,7 @@ class Execution(ABC):
             labels[code],
             None if scores is None else dict(zip(labels, scores)),  # noqa: B905
             row,
-            choice.cost,
+            self._foretold(charged) + self._answering.more_s,
             self.started_s,
             planner.now(),
             "sure" if scores is None and reason is None else reason,
@@ -359,7 +381,7 @@ class Execution(ABC):
             label=None,
             scores=None,
             row=row,
-            predicted=self.choice.cost,
+            predicted=self._foretold(charged) + self._answering.more_s,
             started_s=self.started_s,
             finished_s=planner.now(),
             reason=reason,
@@ -402,6 +424,9 @@ class PlanExecution(Execution):
             return row, choice.reason, choice.cost
         features = cost_at(plan.begun[done], self._request.item.size)
         return row, "overrun", self._with_model(features, row)
+
+    def _foretold(self, charged: float) -> float:
+        return self.choice.cost
 
     def _compute(self) -> None:
         request, plan = self._request, self.choice.plan
@@ -476,6 +501,7 @@ class AnytimeExecution(Execution):
         super().__init__(planner, request, choice, started_s, others)
         left = request.budget.left(started_s) / choice.drift
         self.longest = max(choice.cost, left)
+        self._answering = planner.anytime_answering
         self._anytime = anytime
         self._costs = anytime.at(request.item.size)
         self._computed = 0  # bit mask of the computed features
@@ -518,7 +544,12 @@ class AnytimeExecution(Execution):
         """Exit early if the current plan's checkpoint allows it; return True if so."""
         plan, done = self._planner.plans[self._aimed], self._progress.done
         first = sum(1 << feature for feature in plan.features[:done])
-        if first != self._computed or not self._takes_exit(plan, done):
+        if first != self._computed or plan.margins[done] == math.inf:
+            return False
+        asked_s = float(self._planner.package.checked_s[plan.answers[done]])
+        high_s = self._progress.high_s + asked_s
+        self._progress = self._progress._replace(high_s=high_s)
+        if not self._takes_exit(plan, done):
             return False
         row = plan.answers[done]
         self._progress = self._progress._replace(exited_row=plan.row, row=row)

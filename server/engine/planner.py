@@ -25,6 +25,7 @@ from polydom.indexer.index.partial_lookup import PartialLookup
 
 from ..errors import TooLittleLeft
 from ..schema.wire import Reason
+from .answering_time import AnsweringTime
 from .cost_drift import LEAST_S, CostDrift
 from .exit_audit import ExitAudit
 from .feature_failures import FeatureFailures
@@ -103,6 +104,12 @@ class Planner:
         self.package = package
         self.plans = make_plans(index)
         count = len(self.plans)
+        overhead_s = float(package.costs.overhead[0])
+        quantile = float(package.meta.get("quantile", 0.99))
+        # Estimates of what an answer takes besides its features and model: with a plan
+        # that was chosen beforehand, and with features chosen one by one
+        self.answering = AnsweringTime(overhead_s, quantile)
+        self.anytime_answering = AnsweringTime(overhead_s, quantile)
         # Early-exit evaluator of each row's model; None without a schedule.
         self.early_exits = package.early_exits or (None,) * count
         more = package.checked_s - package.model_s
@@ -148,7 +155,7 @@ class Planner:
         size = item.size
         drift, remaining = self._drift_at(now_s), request.budget.left(now_s)
         more = self._more(request)
-        left = remaining / drift - more  # in the unit of the cost curves
+        left = self._for_plan(request, remaining, drift)
         gaps = item.gaps
         whole = gaps is None or not gaps.withheld
         best, best_cost = self.top(size) if whole else self.top_of(item)
@@ -199,7 +206,7 @@ class Planner:
         self, request: Request, quality: float, now_s: float, drift: float
     ) -> int:
         """Call `wanted` with the budget left at `now_s`; `above` is `quality`."""
-        left = request.budget.left(now_s) / drift - self._more(request)
+        left = self._for_plan(request, request.budget.left(now_s), drift)
         return self.wanted(request.item, left, quality)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
@@ -249,11 +256,17 @@ class Planner:
         """
         return self._most_more_s if request.exact else 0.0
 
+    def _for_plan(self, request: Request, left: float, drift: float) -> float:
+        """Return how much of the rest of a budget a plan may cost by the cost curves.
+
+        The other part is for answering, the drift, and scores that have to be exact.
+        """
+        return (left - self.answering.more_s) / drift - self._more(request)
+
     def _unhindered(self, request: Request, now_s: float, drift: float) -> int:
         """Return the best row for the budget that the request had before it waited."""
-        begun_s = min(now_s, request.waits_since_s)
-        left = request.budget.left(begun_s) / drift - self._more(request)
-        return self._best(request.item, left)
+        left = request.budget.left(min(now_s, request.waits_since_s))
+        return self._best(request.item, self._for_plan(request, left, drift))
 
     def _falls_short(
         self, row: int, request: Request, now_s: float, drift: float
@@ -296,7 +309,7 @@ class Planner:
         """
         if not left_s > 0:
             return 0.0
-        left = left_s / self._drift_at(now_s) - self._more(request)
+        left = self._for_plan(request, left_s, self._drift_at(now_s))
         row = self._best(request.item, left)
         quality = self.qualities[row]
         return quality if quality >= request.min_quality else 0.0
@@ -324,9 +337,12 @@ class Planner:
         """Choose or raise as `on_infeasible` says, because no acceptable plan fits."""
         size, left = request.item.size, request.budget.left(now_s)
         more = self._more(request)
-        waited = self._serves(self._unhindered(request, now_s, drift), request)
+        waited = request.waits_since_s < now_s and self._serves(
+            self._unhindered(request, now_s, drift), request
+        )
         prior, least = self.qualities[self.prior], request.min_quality
-        wanted = self.wanted(request.item, left / drift - more, prior, least)
+        for_plan = self._for_plan(request, left, drift)
+        wanted = self.wanted(request.item, for_plan, prior, least)
         reason: Reason = "waited" if waited else "infeasible"
         if wanted >= 0 and not waited:
             reason = "missing"

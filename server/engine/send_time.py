@@ -15,7 +15,7 @@ LASTING_S = 1.0
 # quantile of a machine at rest: about RESTING times its median.
 LEAST = 20
 RESTING = 2.0
-# Seconds for which a quantile is reused, unless a longer time is added.
+# Seconds for which quantiles are reused, unless a longer time is added.
 FRESH_S = 0.004
 # Relative change of the estimated median per time, so that a stall hardly moves it.
 STEP = 0.05
@@ -38,7 +38,7 @@ class SendTime:
     long-run median, in seconds; if `measured_s` is given, its median is used instead.
     """
 
-    __slots__ = ("_known", "_latest", "_seconds", "_until_s", "usual")
+    __slots__ = ("_known", "_latest", "_levels", "_until_s", "usual")
 
     def __init__(
         self, measured_s: Iterable[float] = (), now_s: float = 0.0, usual: float = 1e-4
@@ -47,23 +47,26 @@ class SendTime:
         self.usual = median(measured) if measured else usual
         self._known = bool(measured)
         self._latest = deque(((now_s, seconds) for seconds in measured), WINDOW)
-        # `_seconds` is the cached quantile, valid until `_until_s`
-        self._seconds, self._until_s = 0.0, -math.inf
+        self._levels = [Level(QUANTILE, 0.0)]  # cached, valid until `_until_s`
+        self._until_s = -math.inf
 
     def at(self, now_s: float) -> float:
         """Return the `QUANTILE` of the recent send times at `now_s`, in seconds."""
+        return self.levels(now_s)[0].seconds
+
+    def levels(self, now_s: float) -> "list[Level]":
+        """Return a `Level` for each chance in `CHANCES`, at the time `now_s`."""
         if now_s > self._until_s:
-            self._seconds = self._quantile(self._ascending(now_s), QUANTILE)
+            times = self._ascending(now_s)
+            count = len(times)
+            self._levels = [
+                Level(chance, times[ceil(chance * count) - 1]) for chance in CHANCES
+            ]
             fresh_s = now_s + FRESH_S
             if self._latest:
                 fresh_s = min(fresh_s, self._latest[0][0] + LASTING_S)
             self._until_s = fresh_s
-        return self._seconds
-
-    def levels(self, now_s: float) -> "list[Level]":
-        """Return a `Level` for each chance in `CHANCES`, at the time `now_s`."""
-        times = self._ascending(now_s)
-        return [Level(chance, self._quantile(times, chance)) for chance in CHANCES]
+        return self._levels
 
     def add(self, seconds: float, now_s: float) -> None:
         """Update the estimates with a send time of `seconds` that ended at `now_s`."""
@@ -72,7 +75,7 @@ class SendTime:
             self.usual, self._known = seconds, True
         else:
             self.usual *= 1 + STEP if seconds > self.usual else 1 / (1 + STEP)
-        if seconds > self._seconds:
+        if seconds > self._levels[0].seconds:
             self._until_s = -math.inf
 
     def _ascending(self, now_s: float) -> list[float]:
@@ -85,10 +88,6 @@ class SendTime:
             latest.popleft()
         times = [seconds for _, seconds in latest]
         return sorted(times + (LEAST - len(times)) * [RESTING * self.usual])
-
-    @staticmethod
-    def _quantile(ascending: list[float], chance: float) -> float:
-        return ascending[ceil(chance * len(ascending)) - 1]
 
 
 class Level(NamedTuple):

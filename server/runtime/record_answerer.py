@@ -77,10 +77,10 @@ class RecordAnswerer:
             actual_us=0.0,
             queue_us=0.0,
             elapsed_us=0.0,
-            predicted_us=int(self._cost * 1e7 + 0.5) / 10,
             base_models=self._base_models or UNSET,
             index_version=planner.index.version,
         )
+        self._foretell()
 
     def answer(
         self,
@@ -113,7 +113,7 @@ class RecordAnswerer:
         reserve_s = send_time.at(arrived_s)
         due_s = arrived_s + amount
         if not (
-            self._cost <= due_s - reserve_s - read_s
+            self._predicted_s <= due_s - reserve_s - read_s
             and reserve_s <= HEAVY * amount
             and 0.0 <= (terms.min_quality or 0.0) <= answer.expected_quality
             and terms.budget is None
@@ -139,7 +139,7 @@ class RecordAnswerer:
         timed = Timed(
             answer.features,
             answer.reason,
-            self._cost,
+            self._predicted_s,
             arrived_s,
             read_s,
             read_s,
@@ -153,6 +153,15 @@ class RecordAnswerer:
     def _when_written(self) -> None:
         unsent, self._unsent = self._unsent, []
         self._all_sent(unsent, self._now())
+        if self._planner.corrects:
+            late = (one.finished_s - one.started_s > one.predicted for one in unsent)
+            self._planner.answering.add(sum(late), len(unsent))
+            self._foretell()
+
+    def _foretell(self) -> None:
+        """Set the predicted time of the next answers."""
+        self._predicted_s = self._cost + self._planner.answering.more_s
+        self._answer.predicted_us = int(self._predicted_s * 1e7 + 0.5) / 10
 
     def _fill_scores(self, row: NDArray[np.float32]) -> None:
         code, scores = self._ask(row)

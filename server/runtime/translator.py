@@ -84,10 +84,15 @@ class Translator:
             return request
         now_s = planner.now()
         left_s = budget.keeping(0.0).left(now_s)
-        kept_s = weigh(
-            send_time.levels(now_s),
-            lambda kept_s: planner.quality_within(request, left_s - kept_s, now_s),
-        )
+        levels = send_time.levels(now_s)
+
+        def quality(kept_s: float) -> float:
+            return planner.quality_within(request, left_s - kept_s, now_s)
+
+        # at once if only the prior fits, even with the smallest reserve
+        if quality(levels[-1].seconds) <= planner.qualities[planner.prior]:
+            return request
+        kept_s = weigh(levels, quality)
         return replace(request, budget=budget.keeping(kept_s))
 
     def answer(self, request: Request, outcome: Outcome) -> Answer:

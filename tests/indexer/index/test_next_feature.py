@@ -159,6 +159,8 @@ def test_rule_chooses_as_the_slow_twin(
     anytime = make_anytime(masks, accuracies, costs, share)
     orders, fallbacks = _orders(anytime)
     row = anytime.target(anytime.at(1.0), done, left, careful=careful)
+    if careful and not done and left < anytime.least_s:
+        assert row == -1
     worths = [
         expected_accuracy(
             order,

@@ -36,6 +36,23 @@ def drift_after(
     return held(now_s)
 
 
+def answering_after(
+    answers: Sequence[tuple[int, int]], overhead_s: float, quantile: float
+) -> float:
+    """Multiply by e to the steps of late and of timely answers, within the bounds."""
+    seconds, count = overhead_s, 0
+    for late, timely in answers:
+        count += late + timely
+        step = 0.5 / (1 + count / 100)
+        step = max(step, 0.05)
+        seconds = max(seconds, 1e-7)
+        seconds *= math.exp(step * late * quantile)
+        seconds /= math.exp(step * timely * (1 - quantile))
+        # a tenth of a microsecond, and a fifth of a millisecond or the first estimate
+        seconds = min(max(seconds, 1e-7), max(2e-4, overhead_s))
+    return seconds
+
+
 def send_times_after(
     measured_s: Sequence[float],
     timed: Sequence[tuple[float, float]],
