@@ -68,10 +68,10 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     index's currency. `predicted_us` is the time that a high share of answers, 99 of 100
     unless the project names another, keep to: `actual_us` is at most `predicted_us`. It
     is predicted for the plan that was chosen, or for the features that were computed if
-    they were chosen one by one. `size_in_range` is present only if it is false. `unknown` names
-    the record's columns with values that the index has never seen, `missing` counts the
-    empty columns that the model reads, and `best_next` names columns that would improve
-    the answer.
+    they were chosen one by one. `size_in_range` is present only if it is false.
+    `unknown` names the record's columns with values that the index has never seen,
+    `missing` counts the empty columns that the model reads, and `best_next` names
+    columns that would improve the answer.
 
     If the index predicts numbers, the answer has `value` and `interval`; then `label`,
     `scores` and `expected_accuracy` are null.
