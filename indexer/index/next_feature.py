@@ -59,7 +59,7 @@ class AnytimeRule:
     # Distance from the median to the quantile of the curves, in standard deviations
     deviations: float
     # In less than these seconds no feature surely ends, whatever the item's size
-    least_s: float
+    least_s: float = 0.0
 
     @classmethod
     def of(cls, package: Package, qualities: Floats, quantile: float) -> Self:
