@@ -116,6 +116,10 @@ class AllAlike(BadInput):
     """A fit is impossible, because all given rows get the same decision."""
 
 
+class TooFewRows(BadInput):
+    """A promise is impossible, because there are too few rows to calibrate on."""
+
+
 class BadModel(PolydomError):
     """An estimator has no compiled form, or stored arrays do not make a model."""
 

@@ -43,7 +43,7 @@ def schedules(
 ) -> Iterator[Schedule]:
     """Schedules of two classes, for scores (N, T), along our order or a given one."""
     order, stopping = stopping_for(scores, threshold, order)
-    for lower, upper in stopping.ladder():
+    for lower, upper in stopping.ladder(np.ones(2)):
         yield Schedule(order, lower, upper, threshold)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models.qwyc.confidence_bound import calibrate
+from polydom.models.qwyc.calibration import ClassTests, FreshRows, calibrate
 
 from .. import report
 from ..data.bundled import load_tumours
@@ -40,7 +40,10 @@ def resampled(name: str, rows: Split, trees: int, draws: int) -> list[dict[str, 
         known: dict[bytes, tuple[float, float]] = {}
         for _ in range(draws):
             drawn = fresh[random.integers(0, len(fresh), ROWS)]
-            schedule = calibrate(ladder, (drawn,), alpha, CONFIDENCE)
+            whole = drawn.sum(axis=1) >= ensemble.threshold
+            tests = ClassTests.of(whole, np.full(2, alpha), CONFIDENCE)
+            rung = FreshRows.of(whole, drawn, whole)
+            schedule = calibrate(ladder, rung, tests)
             key = schedule.lower.tobytes()
             if key not in known:
                 decisions, used = schedule.evaluate(fresh)

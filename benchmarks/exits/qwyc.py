@@ -96,11 +96,12 @@ def ours(
     for method, rows in (("polydom", more), ("polydom, no copies", scores)):
         order, stopping = stopping_for(rows, threshold)
         prices = [stopping.penalties(1)[0], *(rows.shape[1] * np.array(effort.prices))]
-        tried = [stopping.cuts(price) for price in prices]
+        alike = np.ones(2)  # the rivals count changes of both decisions together
+        tried = [stopping.cuts(price, alike) for price in prices]
         outcomes = [stopping.outcome(cuts) for cuts in tried]
         for alpha in effort.alphas:
             allowed = changes_allowed(alpha, len(rows))
-            kept = [k for k, (_, wrong) in enumerate(outcomes) if wrong <= allowed]
+            kept = [k for k, (_, wrong) in enumerate(outcomes) if len(wrong) <= allowed]
             best = min(kept, key=lambda k: outcomes[k][0])
             thresholds = stopping.thresholds(tried[best])
             yield method, alpha, Schedule(order, *thresholds, threshold)

@@ -137,7 +137,7 @@ def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
     goal = terms.project.exit_goal
     if goal is None or goal.confidence is None:
         return ""
-    if lacking := goal.lacking(whole.groups[drawn]):
+    if lacking := goal.lacking(whole.groups[drawn], whole.codes[drawn], whole.labels):
         return lacking
     parts = terms.project.search.parts
     rest = whole.only(np.flatnonzero(~drawn))

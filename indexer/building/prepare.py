@@ -131,7 +131,8 @@ def _compute_features(
     fresh = values(divided.fresh, final.features) if divided.fresh.items else None
     lacking, goal = terms.lacking or divided.lacking, project.exit_goal
     if not lacking and goal is not None and fresh is not None:
-        lacking = goal.lacking(fresh.dataset.groups)  # some may have been unusable
+        own = fresh.dataset  # some of its items may have been unusable
+        lacking = goal.lacking(own.groups, own.codes, own.labels)
     metric = metric_of(terms, table.dataset.labels)
     return Prepared(
         terms,

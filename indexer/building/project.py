@@ -3,12 +3,14 @@
 import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Meta, UnsetType
+from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import SIZE_NAMES, Kind
@@ -17,7 +19,9 @@ from polydom.features.sizes import Size, read_size
 from polydom.features.tables.dates import DateOrder
 from polydom.features.tables.records import ColumnKind, Decimal
 from polydom.features.wording import describe_decode_error, nearest
+from polydom.models.qwyc.calibration import ClassTests
 from polydom.models.qwyc.confidence_bound import Groups, fewest_rows, lacking_rows
+from polydom.models.qwyc.promise import ALPHA, OTHERS, Sides, shares_by_label
 
 from ..index.quality import OF_NUMBERS, AlphaOf, Task
 
@@ -38,8 +42,7 @@ Measure = Literal[
     "mae",
 ]
 OF_SCORES = ("auc", "log_loss")  # measures of scores, not of the chosen class alone
-# Early exits by default: share of answers that may change, and the confidence in it.
-ALPHA, CONFIDENCE = 0.005, 0.95
+CONFIDENCE = 0.95  # default confidence in the shares of answers that exits change
 HELD_OUT = 0.25  # default share of the items
 FOLDS = 5  # default number of folds if items are few
 AUTO = "auto"  # name of a learner that stands for a race
@@ -454,10 +457,14 @@ class Cluster(Part, frozen=True):
 
 
 class ExitGoal(NamedTuple):
-    """The share of answers that early exits may change, and the confidence in it."""
+    """The shares of answers that early exits may change, and the confidence in them.
 
-    alpha: float
+    `alpha` is one share for all classes, or shares by label, as in `[exits]`.
+    """
+
+    alpha: float | dict[str, float]
     confidence: float | None = None
+    sides: Sides = "both"
 
     @property
     def half(self) -> "ExitGoal":
@@ -465,24 +472,66 @@ class ExitGoal(NamedTuple):
 
         Doubt is 1 - confidence.
         """
-        sure = self.confidence
-        return ExitGoal(self.alpha / 2, None if sure is None else (1 + sure) / 2)
+        sure, alpha = self.confidence, self.alpha
+        half: float | dict[str, float]
+        if isinstance(alpha, dict):
+            named = {OTHERS: ALPHA} | alpha
+            half = {name: share / 2 for name, share in named.items()}
+        else:
+            half = alpha / 2
+        return self._replace(
+            alpha=half, confidence=None if sure is None else (1 + sure) / 2
+        )
 
-    def lacking(self, groups: Groups) -> str:
-        """Return why items are too few for the confidence, or "" if there are enough.
+    @property
+    def changes_any(self) -> bool:
+        """True if the share of at least one class may be above 0."""
+        if isinstance(self.alpha, dict):
+            return any(({OTHERS: ALPHA} | self.alpha).values())
+        return self.alpha > 0
 
-        `groups` (N,) are the numbers of the items' groups.
+    def shares(self, labels: Sequence[str]) -> NDArray[np.float64]:
+        """Return the share of each class's answers that may change, shape (K,).
+
+        Raises BadProject if `alpha` names a class that is none of `labels` (K,), or
+        `sides` are asked for and there are not two classes.
+        """
+        if self.sides != "both" and len(labels) != 2:
+            raise BadProject(
+                f"exits.sides is {self.sides!r}, and there are {len(labels)} classes; "
+                "sides are for two. exits.alpha may be a table by class: a class of "
+                "alpha 0 is never left early"
+            )
+        try:
+            return shares_by_label(self.alpha, labels)
+        except BadInput as error:
+            raise BadProject(f"exits.{error}") from error
+
+    def lacking(
+        self, groups: Groups, codes: NDArray[np.int64], labels: Sequence[str]
+    ) -> str:
+        """Return why items are too few to promise anything, or "" if they are enough.
+
+        They are enough if exits can be promised to change few answers of at least one
+        class. `groups` and `codes` (N,) are the numbers of the items' groups, and their
+        classes as positions in `labels` (K,); a model's answers are taken to be as
+        frequent as the labels.
         """
         if self.confidence is None:
             return ""
-        there = lacking_rows(len(groups), self.alpha, self.confidence, groups)
-        if not there:
+        closed = {"both": [], "negative": [0], "positive": [1]}[self.sides]
+        shares = self.shares(labels)
+        shares[closed] = 0.0
+        tests = ClassTests.of(codes, shares, self.confidence, groups)
+        if not tests.lacking.all():
             return ""
+        k = int(np.where(shares > 0, tests.rows, -1).argmax())
+        alpha, sure = float(shares[k]), self.confidence
+        there = lacking_rows(int(tests.rows[k]), alpha, sure, groups[codes == k])
         return (
-            f"exits.alpha = {self.alpha:g} with exits.confidence = "
-            f"{self.confidence:g} needs at least "
-            f"{fewest_rows(self.alpha, self.confidence)} independent items, half of "
-            f"held_out; there are {there}"
+            f"exits.alpha = {alpha:g} with exits.confidence = {sure:g} needs at least "
+            f"{fewest_rows(alpha, sure)} independent items of a class, half of "
+            f"held_out; of {labels[k]!r} there are {there}"
         )
 
 
@@ -494,21 +543,38 @@ class ExitTerms(Part, frozen=True):
     Attributes
     ----------
     alpha
-        Share of answers that may differ from the whole plan's answers; 0.005 by
-        default. Exits are fitted on the held-out items. With `search.folds`, there are
-        exits only if `alpha` is given. They are then fitted on all items, each answered
-        by a model that was trained on the other folds.
+        Share of each class's answers that may differ from the whole plan's answers;
+        0.005 by default. It is a share of the items that the whole plan answers with
+        this class, so that a rare class is as safe as others. Either one number, or a
+        table by class, such as `{ fraud = 0.0, "*" = 0.01 }`, where `"*"` stands for
+        all classes that are not named (0.005 by default). Exits are fitted on the
+        held-out items. With `search.folds`, there are exits only if `alpha` is given.
+        They are then fitted on all items, each answered by a model that was trained on
+        the other folds.
     confidence
-        Confidence that at most the share `alpha` changes on fresh items; 0.95 by
+        Confidence that alpha holds for fresh items, for all classes together; 0.95 by
         default. Exits are calibrated on half of the held-out items, drawn in whole
-        groups, which no other part of the build sees. If these items are too few, there
-        are no exits, and the build reports how many items it needs. If `confidence` is
-        0, or with `search.folds`, alpha holds only for the items that exits are fitted
-        on.
+        groups, which no other part of the build sees. A class with too few of these
+        items, or of alpha 0, is never left early: no exit answers another class where
+        the whole plan could answer this one. If the items of every class are too few,
+        there are no exits, and the build reports how many items it needs. If
+        `confidence` is 0, or with `search.folds`, alpha holds only for the items that
+        exits are fitted on.
+    sides
+        For two classes, which of them may be answered early: "both", or "negative",
+        the class that comes first in alphabetical order, so that all items of the other
+        class are computed to the end (QWYC's filter-and-score), or "positive", the
+        class that comes second.
     """
 
-    alpha: Annotated[float, Meta(ge=0, lt=1)] | UnsetType | None = UNSET
+    alpha: (
+        Annotated[float, Meta(ge=0, lt=1)]
+        | dict[str, Annotated[float, Meta(ge=0, lt=1)]]
+        | UnsetType
+        | None
+    ) = UNSET
     confidence: Annotated[float, Meta(ge=0, lt=1)] | UnsetType = UNSET
+    sides: Sides = "both"
 
 
 class Project(Part, frozen=True):
@@ -665,7 +731,7 @@ class Project(Part, frozen=True):
             alpha = ALPHA
         if confidence is UNSET:
             confidence = 0.0 if folds else CONFIDENCE
-        return ExitGoal(alpha, confidence or None)
+        return ExitGoal(alpha, confidence or None, self.exits.sides)
 
     def of_numbers(self) -> Self:
         """Return this project for regression, without early exits.
@@ -708,7 +774,7 @@ class Project(Part, frozen=True):
         """True if the build may use cross-validation when the items are few."""
         search, exits = self.search, self.exits
         named = search.held_out is not None or search.folds is not None
-        exiting = exits.confidence is not UNSET or isinstance(exits.alpha, float)
+        exiting = exits.confidence is not UNSET or isinstance(exits.alpha, float | dict)
         # with folds, models are always trained again on all items
         return self.data.divided and search.refit and not (named or exiting)
 
@@ -830,7 +896,7 @@ class Project(Part, frozen=True):
                 "none"
             )
         goal = self.exit_goal
-        if goal is not None and goal.alpha == 0 and goal.confidence is not None:
+        if goal is not None and goal.confidence is not None and not goal.changes_any:
             raise BadProject(
                 "exits.alpha is 0: that early answers change none of all is what no "
                 "number of items can show; it must be above 0, or exits.confidence 0, "

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from polydom.features.errors import BadProject
+from polydom.models.qwyc.promise import ALPHA
 from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_learner
 
 from ..index.quality import Task
 from .data.dataset import Dataset
 from .data.split import draw_groups, rare_classes
-from .project import ALPHA, AUTO, CONFIDENCE, FOLDS, ExitGoal, Project
+from .project import AUTO, CONFIDENCE, FOLDS, ExitGoal, Project
 from .training.train_sets import weighing
 
 STRATEGY = "knockout"  # strategy of the race for `learner = "auto"`
@@ -100,4 +101,5 @@ def _few_items(project: Project, dataset: Dataset) -> str:
         return ""
     share = 1 / (2 * project.search.parts)
     aside = draw_groups(dataset.groups, share, project.seed)
-    return ExitGoal(ALPHA, CONFIDENCE).lacking(dataset.groups[aside])
+    goal = ExitGoal(ALPHA, CONFIDENCE)
+    return goal.lacking(dataset.groups[aside], dataset.codes[aside], dataset.labels)

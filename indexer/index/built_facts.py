@@ -5,7 +5,7 @@ Unknown keys are ignored.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -43,6 +43,18 @@ class BuiltSchedule(msgspec.Struct):
     whole_us: Amount | None = None
 
 
+class BuiltClass(msgspec.Struct):
+    """What is promised of the items that a plan answers with one class.
+
+    Early exits change at most the share `bound` of such items. Of `items` calibration
+    items, `changed` did change.
+    """
+
+    bound: Share
+    items: Count
+    changed: Count
+
+
 class BuiltPlan(msgspec.Struct):
     """Effects of one candidate's early exits on the items to which they were fitted."""
 
@@ -51,16 +63,24 @@ class BuiltPlan(msgspec.Struct):
     saved: Share
     changed: Share
     schedule: BuiltSchedule | None = None
+    classes: list[BuiltClass] = []  # (K,): In the order of the labels; [] if unknown
 
 
 class BuiltExits(msgspec.Struct):
-    """The promise of an index's early exits, and their effects on each candidate."""
+    """The promise of an index's early exits, and their effects on each candidate.
+
+    `alphas` (K,) has a share for each class, in the order of the labels; `alpha` is the
+    largest of them. Indexes of older releases have only `alpha`, a share of all
+    answers.
+    """
 
     alpha: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     plans: list[BuiltPlan]
     fitted: Count
     calibrated: Count
     confidence: Inside | None = None
+    alphas: list[Annotated[float, msgspec.Meta(ge=0, lt=1)]] = []
+    sides: Literal["both", "negative", "positive"] = "both"
 
 
 class BuiltTimes(msgspec.Struct):

@@ -1,6 +1,6 @@
 """A scikit-learn classifier that evaluates a fitted ensemble with early exits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polydom.features.errors import BadInput, BadModel
 
 from ..qwyc.confidence_bound import number_groups
+from ..qwyc.promise import ALPHA, Sides
 from ..scoring.frames import open_frame
 from ..scoring.model import Floats
 from ..scoring.stopping_rule import Codes
@@ -50,13 +51,20 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         of trees, lattices or linear terms, a Pipeline with such a classifier at its
         end, a FrozenEstimator of either, a Booster, or the path of a model file.
     alpha
-        Share of decisions that may differ from the whole ensemble's, in [0, 1). The
-        share refers to the rows passed to `fit`, or to fresh rows if `confidence` is
-        given.
+        Share of decisions that may differ from the whole ensemble's, in [0, 1), of the
+        rows that it decides as each class. One number for all classes, or a dict by
+        label, such as `{"fraud": 0.0, "*": 0.01}`, where `"*"` stands for all labels
+        that are not named and is 0.005 by default. The shares refer to the rows passed
+        to `fit`, or to fresh rows if `confidence` is given.
     confidence
-        Confidence in (0, 1) with which `alpha` holds on fresh rows. To prove this
-        promise, half of the rows passed to `fit` are set aside; `schedule_.promise`
-        states it. If None, nothing is promised about fresh rows.
+        Confidence in (0, 1) with which `alpha` holds on fresh rows for all classes
+        together. To prove this promise, half of the rows passed to `fit` are set aside;
+        `schedule_.promise` states it. A class with too few of these rows is never left
+        early. If None, nothing is promised about fresh rows.
+    sides
+        For two classes: "both", or "negative" if only rows that are answered as the
+        first class may stop early, as in QWYC's filter-and-score, or "positive" for the
+        second.
     feature_costs
         (d,) cost of each column, >= 0; None for no costs.
     random_state
@@ -88,8 +96,9 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": "no_validation",
-        "alpha": [Interval(Real, 0, 1, closed="left")],
+        "alpha": [Interval(Real, 0, 1, closed="left"), dict],
         "confidence": [Interval(Real, 0, 1, closed="neither"), None],
+        "sides": [StrOptions({"both", "negative", "positive"})],
         "feature_costs": ["array-like", None],
         "random_state": ["random_state"],
     }
@@ -98,14 +107,16 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self,
         estimator: Any,
         *,
-        alpha: float = 0.005,
+        alpha: float | Mapping[Any, float] = ALPHA,
         confidence: float | None = None,
+        sides: Sides = "both",
         feature_costs: Sequence[float] | NDArray[np.float64] | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.alpha = alpha
         self.confidence = confidence
+        self.sides = sides
         self.feature_costs = feature_costs
         self.random_state = random_state
 
@@ -140,6 +151,8 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 f"rows of {X.shape[1]} columns; the estimator was fitted on {own}"
             )
         terms: dict[str, Any] = {"confidence": self.confidence, "groups": groups}
+        if self.sides != "both":
+            terms["sides"] = self.sides
         if self.confidence is not None:
             numbers = np.arange(X.shape[0])
             if groups is not None:

@@ -1,7 +1,8 @@
 """Ensembles: compiled classifiers as sums of base models, which can stop early."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import AllAlike, BadInput
 
+from ..qwyc.promise import shares_by_label
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Rows
@@ -23,6 +25,7 @@ from .early_exits import (
 )
 from .early_scores import MOST_ROWS, EarlyScores, fit_early_scores
 from .fitting_rows import FitScores, shuffle_scores
+from .proven_stops import proven_limits, proven_margins
 
 # Options of fitting that refer to single base models, and so exclude blocks.
 OF_TERMS = ("order", "costs", "feature_costs", "uses")
@@ -150,7 +153,7 @@ class Ensemble:
         self,
         X: Rows,
         *,
-        alpha: float,
+        alpha: float | Mapping[Any, float],
         confidence: float | None = None,
         calibration: Rows | None = None,
         groups: NDArray[np.int64] | None = None,
@@ -175,11 +178,17 @@ class Ensemble:
         X
             (N, width) rows to fit on.
         alpha
-            Share of decisions that may change, in [0, 1). The share refers to these
-            rows, or to fresh rows if `confidence` is given.
+            Share of each class's decisions that may change, in [0, 1): of the rows that
+            the whole ensemble decides as this class. One number for all classes, or a
+            number by label, such as `{"fraud": 0.0, "*": 0.01}`, where `"*"` stands for
+            all labels that are not named and is 0.005 by default. The shares refer to
+            these rows, or to fresh rows if `confidence` is given.
         confidence
-            Confidence in (0, 1) with which `alpha` holds on fresh rows; the evaluator's
-            `schedule.promise` states it.
+            Confidence in (0, 1) with which `alpha` holds on fresh rows for all classes
+            together; the evaluator's `schedule.promise` states it. A class with too few
+            calibration rows, or whose share is 0, is never left early: rows stop in
+            favour of another class only where no base model that is left could decide
+            for this class.
         calibration, groups
             Rows (M, width) that serve only to prove the promise, needed with
             `confidence`; and their groups (M,), as for `fit_schedule`.
@@ -188,15 +197,24 @@ class Ensemble:
             pays for it.
         **options
             Further parameters of `fit_schedule` or, for more than two classes, of
-            `fit_margin_schedule`, such as `costs` or `sides="negative"`.
+            `fit_margin_schedule`, such as `costs` or, for two classes,
+            `sides="negative"`: only rows that are answered as the first class stop.
 
         Raises
         ------
         AllAlike
             If there are two classes, and all rows to fit on get the same decision.
         BadInput
-            If an argument is outside its range, or there are too few rows.
+            If an argument is outside its range, `alpha` names a class that there is
+            not, or there are too few rows.
         """
+        alphas = shares_by_label(alpha, self.classes.tolist())
+        if "sides" in options and not self.binary:
+            raise BadInput(
+                f"sides is {options['sides']!r}, and there are {len(self.classes)} "
+                "classes; sides are for two: give alpha by class, 0 for each class "
+                "that is never to be left early"
+            )
         X = self.rows(X)
         whole = feature_costs is not None or not options.keys().isdisjoint(OF_TERMS)
         source = self._fit_scores(X, whole=whole or not self.terms.light)
@@ -211,6 +229,8 @@ class Ensemble:
             calibration = self.rows(calibration)
             fresh = source.fresh(calibration, self._decide(calibration))
             own["calibration"] = fresh
+        if source.blocks is None and confidence is not None:
+            own["proven"] = self._proven()
         if feature_costs is not None:
             own |= {"feature_costs": feature_costs, "uses": self.uses(X.shape[1])}
         if source.blocks is not None:
@@ -218,9 +238,9 @@ class Ensemble:
         own |= options
         scores = source.of(X)
         if self.exchangeable and not whole and "method" not in options:
-            schedule = self._fit_shuffled(scores, alpha, own)
+            schedule = self._fit_shuffled(scores, alphas, own)
         else:
-            schedule = self._fit(scores, alpha, own)
+            schedule = self._fit(scores, alphas, own)
         lines = self._fit_lines(schedule, scores, X)
         if source.blocks is not None:
             lines = lines.repeat(source.blocks.sizes[schedule.order])
@@ -255,34 +275,44 @@ class Ensemble:
         order = schedule.order
         return fit_early_scores(self.classifier, scores, order, stops, start, raw)
 
+    def _proven(self) -> Any:
+        if self.binary:
+            return partial(proven_limits, self.terms, self.threshold)
+        return partial(proven_margins, self.terms, self.classifier.head)
+
     def _fit(
-        self, scores: Floats, alpha: float, options: dict[str, Any]
+        self, scores: Floats, alphas: Floats, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
         # Imported here, so that evaluating a model does not load kernels of fitting.
         from ..qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 
         if self.binary:
-            return fit_schedule(scores, self.threshold, alpha, **options)
-        return fit_margin_schedule(scores, alpha, bias=self.bias, **options)
+            return fit_schedule(scores, self.threshold, alphas, **options)
+        return fit_margin_schedule(scores, alphas, bias=self.bias, **options)
 
     def _fit_shuffled(
-        self, scores: Floats, alpha: float, options: dict[str, Any]
+        self, scores: Floats, alphas: Floats, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
         """Fit a schedule with the given order, on shuffled copies of `scores`.
 
         In the copies, the base models of each row have random orders. While the
-        schedule changes more than the share `alpha` of the decisions on `scores`, the
-        fit is repeated with half the share.
+        schedule changes more than the shares `alphas` (K,) of the classes' decisions on
+        `scores`, the fit is repeated with half the shares.
         """
         decisions = options["decisions"]
         many, of_many = shuffle_scores(scores, decisions, options.get("seed", 0))
         kept = {**options, "order": np.arange(self.size), "decisions": of_many}
-        schedule, share = self._fit(many, alpha, kept), alpha
-        while schedule.promise is None and schedule.changed(
-            scores, decisions
-        ) > alpha * len(scores):
-            share = share / 2 if share * len(many) >= 1 else 0.0
-            schedule = self._fit(many, share, kept)
+        classes = len(alphas)
+        allowed = alphas * np.bincount(decisions, minlength=classes)
+
+        def exceeds(schedule: Schedule | MarginSchedule) -> bool:
+            changed = schedule.changed(scores, decisions)
+            return bool((np.bincount(changed, minlength=classes) > allowed).any())
+
+        schedule, shares = self._fit(many, alphas, kept), alphas
+        while schedule.promise is None and exceeds(schedule):
+            shares = shares / 2 if shares.max() * len(many) >= 1 else 0.0 * shares
+            schedule = self._fit(many, shares, kept)
         return schedule
 
     def _fit_scores(self, X: Rows, whole: bool) -> FitScores:

@@ -1,17 +1,13 @@
 """Exact schedules, which need no fitting: rows stop once their class cannot change."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
 from ..qwyc.schedule import MarginSchedule, Schedule
-from ..scoring.kernels.link import LARGEST_SCORE, SOFTMAX
 from ..scoring.remaining_bounds import bound_remaining
-from .class_score_bounds import bound_sums
 from .ensemble import Ensemble
-
-Floats = NDArray[np.float64]
+from .proven_stops import proven_margins, widest_gains
 
 
 def exact_schedule(ensemble: Ensemble) -> Schedule | MarginSchedule:
@@ -35,28 +31,12 @@ def exact_schedule(ensemble: Ensemble) -> Schedule | MarginSchedule:
 
 
 def _exact_margins(ensemble: Ensemble) -> MarginSchedule:
-    head = ensemble.classifier.head
-    if head.rule == LARGEST_SCORE and head.link != SOFTMAX:
+    widest = widest_gains(*ensemble.terms.bounds()).max(axis=1)
+    order = np.argsort(-widest, kind="stable")
+    margins = proven_margins(ensemble.terms, ensemble.classifier.head, order)
+    if not np.isfinite(margins[:-1]).all():
         raise BadInput(
             "classes that are chosen by probabilities of each against the rest may tie "
             "where their sums do not: nothing proves which is chosen"
         )
-    least, most = ensemble.terms.bounds()
-    order = np.argsort(-_widest(least, most), kind="stable")
-    bounds = bound_sums(ensemble.terms, order)
-    assert bounds is not None  # because each base model has bounds
-    margin = _widest(*bounds)
-    margin[-1] = np.inf  # after the last base model there is nothing left to skip
-    return MarginSchedule(order, margin, ensemble.bias)
-
-
-def _widest(least: Floats, most: Floats) -> Floats:
-    """Return the largest difference (T,) between what two classes can gain.
-
-    `least` and `most` (T, K) are bounds on what is added to the sum of each class.
-    """
-    gains = most[:, :, None] - least[:, None, :]
-    classes = np.arange(least.shape[1])
-    gains[:, classes, classes] = -np.inf
-    widest: Floats = gains.max(axis=(1, 2))
-    return widest
+    return MarginSchedule(order, margins.max(axis=1), ensemble.bias)

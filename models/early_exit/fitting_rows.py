@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..qwyc.confidence_bound import FreshRows
+from ..qwyc.calibration import FreshRows
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.model import Floats, Rows
 from ..scoring.rows import as_numbers
@@ -152,7 +152,7 @@ class FitScores:
                 yield self.scores(part), decisions[first : first + len(part)]
                 first += len(part)
 
-        return FreshRows(len(X), read)
+        return FreshRows(decisions, read)
 
 
 def shuffle_scores(

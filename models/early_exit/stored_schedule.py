@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 
-from ..qwyc.schedule import MarginSchedule, Promise, Schedule
+from ..qwyc.promise import Promise
+from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Model
 from ..scoring.scorer import SumOfTerms
@@ -96,7 +97,7 @@ def _load_limits(
             f"{ensemble.threshold!r}"
         )
     try:
-        return Schedule(order, lower, upper, threshold, _load_promise(stored))
+        return Schedule(order, lower, upper, threshold, _load_promise(stored, 2))
     except BadInput as error:
         raise stored.fail(str(error)) from error
 
@@ -114,7 +115,7 @@ def _load_margins(
             f"its bias is not its model's: class {k} begins at {bias[k]!r} instead of "
             f"{ensemble.bias[k]!r}"
         )
-    return MarginSchedule(order, margin, bias, _load_promise(stored))
+    return MarginSchedule(order, margin, bias, _load_promise(stored, len(bias)))
 
 
 def _load_lines(
@@ -139,17 +140,16 @@ def _load_lines(
     return EarlyScores(*pair)
 
 
-def _load_promise(stored: StoredSchedule) -> Promise | None:
+def _load_promise(stored: StoredSchedule, classes: int) -> Promise | None:
     numbers = stored.finite("promise", (None,)).tolist()
     if not numbers:
         return None
-    if len(numbers) != 4:
+    if len(numbers) not in (4, 4 * classes):  # older files have one bound for all
         raise stored.fail(
-            f"its promise is {len(numbers)} numbers; it must be 4 or none"
+            f"its promise is {len(numbers)} numbers; it must be 4 for each of the "
+            f"{classes} classes, or none"
         )
-    bound, confidence, rows, changed = numbers
-    sound = 0 <= bound <= 1 and 0 < confidence < 1 and 0 <= changed <= rows < 2**53
-    sound = sound and changed <= bound * rows * (1 + 1e-9)
-    if not (sound and rows.is_integer() and changed.is_integer() and rows):
-        raise stored.fail(f"its promise cannot be: {numbers}")
-    return Promise(bound, confidence, int(rows), int(changed))
+    try:
+        return Promise.of(numbers)
+    except BadInput as error:
+        raise stored.fail(str(error)) from error

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .active_examples import ActiveExamples, over_columns
 from .base_model_costs import ModelCosts
-from .confidence_bound import RUNGS, Thresholds, widened
+from .calibration import RUNGS, Thresholds, widened
 from .kernels.algorithm_1 import count_stops
 from .running_sums import RunningSums, parted, spread_of, thresholds_at
 
@@ -39,8 +39,14 @@ class Algorithm2:
     def __init__(self, sums: RunningSums, *, both: bool) -> None:
         self.sums, self.both = sums, both
 
-    def within(self, alpha: float) -> Thresholds:
-        """Return thresholds that change at most the share `alpha` of the decisions."""
+    def within(self, alphas: Floats) -> Thresholds:
+        """Return thresholds that change at most a share of all decisions.
+
+        The paper knows one share: the classes' shares `alphas` (K,) must be equal.
+        """
+        return self._within(float(alphas[0]))
+
+    def _within(self, alpha: float) -> Thresholds:
         walk = self.sums.walk()
         allowed = changes_allowed(alpha, len(walk.rows))
         lower, upper = np.full(walk.count, -np.inf), np.full(walk.count, np.inf)
@@ -53,11 +59,11 @@ class Algorithm2:
             walk.rows = walk.rows[active]
         return lower, upper
 
-    def ladder(self) -> Iterator[Thresholds]:
+    def ladder(self, _: Floats) -> Iterator[Thresholds]:
         """Yield thresholds to calibrate, by increasing number of changed decisions."""
-        yield from widened(*self.within(0.0), spread_of(self.sums))
+        yield from widened(*self._within(0.0), spread_of(self.sums))
         for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
-            yield self.within(float(share))
+            yield self._within(float(share))
 
 
 def stop_most(

@@ -3,8 +3,9 @@
 `fit_schedule` is for two classes, `fit_margin_schedule` for two or more.
 """
 
-from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -12,7 +13,16 @@ from polydom.features.errors import BadInput
 
 from .algorithms import Algorithm2, algorithm_1
 from .base_model_costs import ModelCosts
-from .confidence_bound import Fitter, FreshRows, check_rate, fit_to_rate
+from .calibration import (
+    ClassTests,
+    Fitter,
+    FreshRows,
+    Thresholds,
+    calibrate,
+    calibrate_sides,
+    check_confidence,
+    check_tests,
+)
 from .optimal_stopping import Stopping
 from .ordering import (
     OrderName,
@@ -21,17 +31,22 @@ from .ordering import (
     order_by_impurity,
     order_by_margin_impurity,
 )
+from .promise import Sides, shares_by_class
 from .running_sums import Flags, Floats, MarginSums, Rows, ScoreSums, whole_sums
 from .schedule import MarginSchedule, Schedule, check_scores
 
 Method = Literal["polydom", "qwyc", "fixed"]
-Sides = Literal["both", "negative"]
+# Functions of an order (T,) of base models. The first returns limits beyond which no
+# base model that is left can overrule a decision; the second returns, for each class,
+# margins (T, K) that no base models that are left can make up in favour of this class.
+ProvenLimits = Callable[[Rows], Thresholds]
+ProvenMargins = Callable[[Rows], Floats]
 
 
 def fit_schedule(
     scores: Floats,
     threshold: float,
-    alpha: float,
+    alpha: float | Sequence[float] | Floats,
     *,
     costs: Sequence[float] | Floats | None = None,
     feature_costs: Sequence[float] | Floats | None = None,
@@ -45,14 +60,15 @@ def fit_schedule(
     calibration: Floats | FreshRows | None = None,
     calibration_decisions: Flags | None = None,
     groups: Rows | None = None,
+    proven: ProvenLimits | None = None,
     seed: int = 0,
     threads: int = 2,
 ) -> Schedule:
     """Choose an order of base models and the sums at which to stop, for two classes.
 
     The schedule is fitted to N rows, which need no labels, for a low mean cost per row.
-    At most the share `alpha` of its decisions differ from the whole ensemble's
-    decisions.
+    Of the rows that the whole ensemble decides as negative, at most the share `alpha`
+    gets another decision, and the same holds for positive rows.
 
     Parameters
     ----------
@@ -62,8 +78,10 @@ def fit_schedule(
     threshold
         A row is positive if its sum is at least this number: QWYC's beta.
     alpha
-        Share of decisions that may change, in [0, 1). It holds for these N rows or,
-        with `confidence`, for fresh rows.
+        Share of the decisions of each class that may change, in [0, 1): one number, or
+        two numbers for negative and positive rows. It holds for these N rows or, with
+        `confidence`, for fresh rows. For the methods "qwyc" and "fixed" without a
+        confidence, it is one number for all decisions, as published.
     costs
         (T,) cost of each base model in any unit, > 0; default 1 each.
     feature_costs
@@ -89,10 +107,14 @@ def fit_schedule(
         base model by base model, is at least `threshold`.
     sides
         "both", or "negative" for filter-and-score (QWYC, section 3.1): rows stop only
-        as negative, so all positive rows use all base models.
+        as negative, so all rows that are answered as positive use all base models.
+        "positive" is the reverse.
     confidence
-        Probability in (0, 1) with which `alpha` holds on fresh rows, by an exact
-        binomial bound computed from `calibration`. If None, `Schedule.promise` is None.
+        Probability in (0, 1) with which `alpha` holds on fresh rows for both classes
+        together, by exact binomial bounds computed from `calibration` (`ClassTests`).
+        If there are too few calibration rows of a class, or its share is 0, rows stop
+        in favour of the other class only by `proven` limits. If None,
+        `Schedule.promise` is None.
     calibration
         (M, T) scores of rows that were neither used to train the ensemble nor are in
         `scores`. Alternatively `FreshRows`, which include the decisions, and are read
@@ -103,6 +125,10 @@ def fit_schedule(
     groups
         (M,) number or name of each calibration row's group, needed if rows of the same
         group, such as one patient's, are not independent (`most_changed`).
+    proven
+        Function from an order (T,) of base models to limits (lower, upper), (T,) each,
+        beyond which the other base models cannot overrule a decision; used with a
+        `confidence`. If None, no limits are known.
     seed
         Seed of the random order.
     threads
@@ -117,22 +143,50 @@ def fit_schedule(
     scores = check_scores(scores, "T")
     models, both = scores.shape[1], sides == "both"
     check_options(method, order, sides, threads)
+    alphas = shares_by_class(alpha, 2)
     own = decisions, calibration_decisions
-    check_rate(alpha, confidence, calibration, groups, *own)
+    groups = check_confidence(alphas, confidence, calibration, groups, *own)
     positive = check_decisions(scores, threshold, decisions)
     model_costs = ModelCosts.check(models, costs, feature_costs, uses)
-    fresh: tuple[Any, ...] | FreshRows = ()
-    if isinstance(calibration, FreshRows):
-        fresh = calibration
-    elif calibration is not None:
-        others = check_scores(calibration, models)
-        fresh = others, full_decisions(others, threshold, calibration_decisions)
+    fresh, tests = None, None
+    if confidence is not None:
+        fresh = _fresh_sums(calibration, models, threshold, calibration_decisions)
+        # Stops on one side only change rows that the ensemble decides as the other.
+        asked = alphas * [sides != "negative", sides != "positive"]
+        tests = ClassTests.of(fresh.decisions, asked, confidence, groups, apart=True)
+        check_tests(tests, fresh.decisions, groups)
+    elif method != "polydom" and alphas[0] != alphas[1]:
+        raise BadInput(
+            f"method {method!r} counts all decisions alike, as published: alpha must "
+            "be one number, or a confidence be given"
+        )
+    if sides == "positive":  # what follows stops rows low only, if not on both sides
+        turned = fit_schedule(
+            -scores,
+            -float(threshold),
+            alphas[::-1],
+            costs=costs,
+            feature_costs=feature_costs,
+            uses=uses,
+            method=method,
+            order=order,
+            target=None if target is None else -np.asarray(target),
+            decisions=~positive,
+            sides="negative",
+            confidence=confidence,
+            calibration=None if fresh is None else _turned(fresh),
+            groups=groups,
+            proven=None if proven is None else partial(_turned_limits, proven),
+            seed=seed,
+            threads=threads,
+        )
+        return turned.turned(float(threshold))
 
     if method == "qwyc":
         kept, lower, upper = algorithm_1(
-            scores, positive, alpha, costs=model_costs, both=both, threads=threads
+            scores, positive, alphas[0], costs=model_costs, both=both, threads=threads
         )
-        if confidence is None:
+        if tests is None:
             return Schedule(kept, lower, upper, float(threshold))
         # If a confidence is given, Algorithm 2 below fits a ladder to this order.
     elif order is None:
@@ -150,12 +204,42 @@ def fit_schedule(
     def schedule(lower: Floats, upper: Floats) -> Schedule:
         return Schedule(kept, lower, upper, float(threshold))
 
-    return fit_to_rate(fitter, schedule, alpha, confidence, fresh, groups)
+    if fresh is None or tests is None:
+        return schedule(*fitter.within(alphas))
+    never = np.full(models, np.inf)
+    below, above = (-never, never) if proven is None else proven(kept)
+    limits = below, above if both else never
+    return calibrate_sides(fitter.ladder(alphas), schedule, fresh, tests, limits)
+
+
+def _fresh_sums(
+    calibration: Floats | FreshRows | None,
+    models: int,
+    threshold: float,
+    decisions: Flags | None,
+) -> FreshRows:
+    if isinstance(calibration, FreshRows):
+        return calibration
+    assert calibration is not None
+    scores = check_scores(calibration, models)
+    positive = full_decisions(scores, threshold, decisions)
+    return FreshRows.of(positive, scores, positive)
+
+
+def _turned(fresh: FreshRows) -> FreshRows:
+    """Return calibration rows with the opposite scores and decisions."""
+    read = fresh.read
+    return FreshRows(~fresh.decisions, lambda: ((-s, ~own) for s, own in read()))
+
+
+def _turned_limits(proven: ProvenLimits, order: Rows) -> Thresholds:
+    lower, upper = proven(order)
+    return -upper, -lower
 
 
 def fit_margin_schedule(
     scores: Floats,
-    alpha: float,
+    alpha: float | Sequence[float] | Floats,
     *,
     bias: Sequence[float] | Floats | None = None,
     costs: Sequence[float] | Floats | None = None,
@@ -167,6 +251,7 @@ def fit_margin_schedule(
     calibration: Floats | FreshRows | None = None,
     calibration_decisions: Rows | None = None,
     groups: Rows | None = None,
+    proven: ProvenMargins | None = None,
 ) -> MarginSchedule:
     """Choose an order of base models and the margins at which to stop, for K classes.
 
@@ -187,10 +272,19 @@ def fit_margin_schedule(
     decisions
         (N,) positions of the classes that the ensemble chooses, needed if it decides
         ties differently. Default: the first class with the largest sum.
-    alpha, costs, feature_costs, uses, confidence, groups
+    alpha
+        Share of the decisions of each class that may change, in [0, 1): one number, or
+        K numbers.
+    costs, feature_costs, uses, confidence, groups
         As for `fit_schedule`.
     calibration, calibration_decisions
         As for `fit_schedule`, with shapes (M, T, K) and (M,).
+    proven
+        Function from an order (T,) of base models to margins (T, K). If the leading
+        class is ahead of class k by more than the margin at a position, the later base
+        models cannot put class k in the lead. With a `confidence`, margins are at least
+        these for each class that has too few calibration rows, or of which no decision
+        may change. If None, no row stops early if there is such a class.
 
     Raises
     ------
@@ -203,14 +297,14 @@ def fit_margin_schedule(
     start = check_bias(bias, classes)
     model_costs = ModelCosts.check(models, costs, feature_costs, uses)
     chosen = check_choices(scores, start, decisions)
+    alphas = shares_by_class(alpha, classes)
     own = decisions, calibration_decisions
-    check_rate(alpha, confidence, calibration, groups, *own)
-    fresh: tuple[Any, ...] | FreshRows = ()
-    if isinstance(calibration, FreshRows):
-        fresh = calibration
-    elif calibration is not None:
-        others = check_scores(calibration, models, classes)
-        fresh = others, check_choices(others, start, calibration_decisions)
+    groups = check_confidence(alphas, confidence, calibration, groups, *own)
+    fresh, tests = None, None
+    if confidence is not None:
+        fresh = _fresh_margins(calibration, models, start, calibration_decisions)
+        tests = ClassTests.of(fresh.decisions, alphas, confidence, groups)
+        check_tests(tests, fresh.decisions, groups)
 
     if order is None:
         kept = order_by_margin_impurity(scores, chosen, bias=start, costs=model_costs)
@@ -218,11 +312,33 @@ def fit_margin_schedule(
         kept = check_permutation(order, models)
     sums = MarginSums(scores, kept, chosen, bias=start)
     stopping = Stopping(sums, costs=model_costs.along(kept), both=False)
+    if fresh is None or tests is None:
+        return MarginSchedule(kept, -stopping.within(alphas)[0], start)
 
-    def schedule(lower: Floats, _: Floats) -> MarginSchedule:
-        return MarginSchedule(kept, -lower, start)
+    least = np.full(models, -np.inf)
+    if tests.lacking.any():
+        least = np.full(models, np.inf)
+        if proven is not None:
+            least = proven(kept)[:, tests.lacking].max(axis=1)
+    rungs = (
+        MarginSchedule(kept, np.maximum(-lower, least), start)
+        for lower, _ in stopping.ladder(alphas)
+    )
+    return calibrate(rungs, fresh, tests)
 
-    return fit_to_rate(stopping, schedule, alpha, confidence, fresh, groups)
+
+def _fresh_margins(
+    calibration: Floats | FreshRows | None,
+    models: int,
+    bias: Floats,
+    decisions: Rows | None,
+) -> FreshRows:
+    if isinstance(calibration, FreshRows):
+        return calibration
+    assert calibration is not None
+    scores = check_scores(calibration, models, len(bias))
+    chosen = check_choices(scores, bias, decisions)
+    return FreshRows.of(chosen, scores, chosen)
 
 
 def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
@@ -266,7 +382,8 @@ def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) ->
 def check_options(method: Method, order: object, sides: Sides, threads: int) -> None:
     """Raise BadInput for unknown options, or an `order` that does not suit `method`."""
     if sides not in get_args(Sides):
-        raise BadInput(f"sides is {sides!r}; it must be 'both' or 'negative'")
+        known = ", ".join(get_args(Sides))
+        raise BadInput(f"sides is {sides!r}; it must be one of {known}")
     if threads < 1:
         raise BadInput(f"threads is {threads!r}; it must be at least 1")
     if method not in get_args(Method):

@@ -1,10 +1,11 @@
 """Fit thresholds to a given order of base models by optimal stopping.
 
 From the last base model back to the first, the cost of stopping a row is compared with
-the cost of continuing. A wrong stop costs the same `penalty` at every position: the
-smallest with which at most the share alpha of decisions changes. The probability that a
-stop is wrong is estimated from rows with similar sums (`log_odds`). Counting only
-whether the row's own stop is wrong would overfit.
+the cost of continuing. A wrong stop costs the same penalty at every position: the
+smallest with which at most the share alpha of each class's decisions changes. A
+decision of a class of which few may change costs more, in inverse proportion to their
+number. The probability that a stop is wrong is estimated from rows with similar sums
+(`log_odds`). Counting only whether the row's own stop is wrong would overfit.
 """
 
 import math
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .algorithms import changes_allowed
-from .confidence_bound import RUNGS, Thresholds, widened
+from .calibration import RUNGS, Thresholds, widened
 from .kernels.optimal_stopping import OWN, fill_levels, follow_cuts, improve_cuts
 from .running_sums import RunningSums, list_entries, parted, spread_of, thresholds_at
 
@@ -94,36 +95,50 @@ class Stopping:
             fill_levels(values, final, self.sums.border, a, b, levels)
         return levels
 
-    def within(self, alpha: float) -> Thresholds:
-        """Return thresholds that change at most the share `alpha` of the decisions."""
-        return self.thresholds(self.cheapest(changes_allowed(alpha, self.rows)))
+    def within(self, alphas: Floats) -> Thresholds:
+        """Return thresholds that change at most the shares `alphas` of the decisions.
 
-    def ladder(self) -> Iterator[Thresholds]:
+        `alphas` (K,) has a share for each class.
+        """
+        pairs = zip(alphas.tolist(), self._counts(alphas).tolist(), strict=True)
+        allowed = np.array([changes_allowed(*pair) for pair in pairs])
+        return self.thresholds(self.cheapest(allowed))
+
+    def ladder(self, alphas: Floats) -> Iterator[Thresholds]:
         """Yield thresholds to calibrate, by increasing number of changed decisions."""
+        weights = relative_prices(alphas * self._counts(alphas))
         careful, *bolder = self.penalties(RUNGS)
-        first = self.thresholds(self.cuts(careful))
+        first = self.thresholds(self.cuts(careful, weights))
         yield from widened(*first, spread_of(self.sums))
         for penalty in bolder:
-            yield self.thresholds(self.cuts(penalty))
+            yield self.thresholds(self.cuts(penalty, weights))
 
-    def cuts(self, penalty: float, passes: int = PASSES) -> Rows:
-        """Return cuts (2, T) of low cost if each wrong stop costs `penalty`.
+    def _counts(self, alphas: Floats) -> Rows:
+        return np.bincount(self.sums.decisions, minlength=len(alphas))
 
-        They begin as the widest cuts, and are improved in `passes` passes over all
-        positions.
+    def cuts(self, penalty: float, weights: Floats, passes: int = PASSES) -> Rows:
+        """Return cuts (2, T) of low cost if wrong stops cost `penalty` times `weights`.
+
+        `weights` (K,) are relative prices of changed decisions by class. The cuts begin
+        as the widest cuts, and are improved in `passes` passes over all positions.
         """
         cuts = self.widest.copy()
+        dearest = self.penalties(1)[0]
+        prices = self.sums.prices(np.minimum(penalty * weights, dearest))
         for _ in range(passes):
-            lists = self.ids, self.positive, self.levels, self.starts, self.rows
-            improve_cuts(*lists, self.costs, penalty, self.both, self.widest, cuts)
+            lists = self.ids, self.positive, self.levels, self.starts
+            improve_cuts(*lists, self.costs, prices, self.both, self.widest, cuts)
         return cuts
 
-    def outcome(self, cuts: Rows) -> tuple[float, int]:
-        """Return (mean cost of a row, number of wrong stops) under `cuts`."""
+    def outcome(self, cuts: Rows) -> tuple[float, Rows]:
+        """Return (mean cost of a row, decisions of rows that stop wrong) under `cuts`.
+
+        A decision is the position of the class that the whole ensemble chooses.
+        """
         stop = np.empty(self.rows, np.int32)
         wrong = np.empty(self.rows, np.bool_)
         follow_cuts(self.ids, self.positive, self.starts, cuts, stop, wrong)
-        return float(np.cumsum(self.costs)[stop].mean()), int(wrong.sum())
+        return float(np.cumsum(self.costs)[stop].mean()), self.sums.decisions[wrong]
 
     def thresholds(self, cuts: Rows) -> Thresholds:
         """Return lower and upper thresholds, each (T,), that stop rows as `cuts` do."""
@@ -147,25 +162,37 @@ class Stopping:
         most = 2 * self.rows * self.costs.sum() / own
         return np.geomspace(most, self.costs.min(), count)
 
-    def cheapest(self, allowed: int) -> Rows:
+    def cheapest(self, allowed: Rows) -> Rows:
         """Return the cheapest cuts (2, T) found with at most `allowed` wrong stops.
 
-        Only some penalties are tried, so cheaper cuts may exist.
+        `allowed` (K,) are numbers of changed decisions by class. Only some penalties
+        are tried, so cheaper cuts may exist.
         """
+        weights = relative_prices(allowed.astype(np.float64))
         high, low = np.log(self.penalties(2))
-        best = self.cuts(math.exp(high))
+        best = self.cuts(math.exp(high), weights)
         least, _ = self.outcome(best)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            cuts = self.cuts(math.exp(middle))
-            mean, errors = self.outcome(cuts)
-            if errors > allowed:
+            cuts = self.cuts(math.exp(middle), weights)
+            mean, codes = self.outcome(cuts)
+            if (np.bincount(codes, minlength=len(allowed)) > allowed).any():
                 low = middle
             else:
                 high = middle
                 if mean < least:
                     best, least = cuts, mean
         return best
+
+
+def relative_prices(allowed: Floats) -> Floats:
+    """Return prices (K,) of changed decisions, in inverse proportion to `allowed` (K,).
+
+    These are the numbers of decisions of each class that may change. The lowest price
+    is 1, and the price is infinite if none may change, unless none of any class may.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(allowed.any(), allowed.max() / allowed, 1.0)
 
 
 def safe_cuts(

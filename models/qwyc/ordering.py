@@ -176,12 +176,12 @@ def unsettled(
     a wrong stop, `ONWARD` for continuing.
     """
     ascending = np.argsort(values, kind="stable")
-    ordered = values[ascending]
+    ordered, wrong = values[ascending], positive[ascending].astype(np.float64)
     cuts = cheapest_cuts(
         list_entries(ascending, ordered),
-        positive[ascending].astype(np.float64),
+        penalty * whole * wrong,
+        penalty * whole * (1.0 - wrong),
         np.full(len(values), ONWARD * whole),
-        penalty * whole,
         both,
     )
     lower, upper = thresholds_at(ordered, *cuts)

@@ -50,9 +50,16 @@ class RunningSums(Protocol):
 
     final: Floats  # (N,): Numbers after the last position
     border: float | None  # Smallest final number of a positive row; None if not defined
+    decisions: Rows  # (N,): Positions of the classes that the whole ensemble chooses
 
     def walk(self) -> Walk:
         """Start a `Walk` over the positions, with all rows."""
+
+    def prices(self, weights: Floats) -> Floats:
+        """Return prices (2, N) of each row's wrong stops: low, and high.
+
+        `weights` (K,) are the prices of changed decisions of each class.
+        """
 
 
 class ScoreSums:
@@ -65,7 +72,12 @@ class ScoreSums:
         self, scores: Floats, order: Rows, positive: Flags, border: float | None = None
     ) -> None:
         self.final, self.border = whole_sums(scores), border
+        self.decisions = positive.astype(np.int64)
         self._scores, self._order, self._positive = scores, order, positive
+
+    def prices(self, weights: Floats) -> Floats:
+        """Return (2, N) prices: wrong low stops change class 1, high stops class 0."""
+        return np.repeat(weights[::-1, None], len(self.final), axis=1)
 
     def walk(self) -> Walk:
         """Start a `Walk` over the positions, with all rows."""
@@ -90,8 +102,12 @@ class MarginSums:
         self, scores: Floats, order: Rows, chosen: Rows, *, bias: Floats
     ) -> None:
         self.final = -margins_of(whole_sums(scores, bias))
-        self._scores, self._order = scores, order
-        self._chosen, self._bias = chosen, bias
+        self.decisions = chosen
+        self._scores, self._order, self._bias = scores, order, bias
+
+    def prices(self, weights: Floats) -> Floats:
+        """Return (2, N) prices: those of the classes that rows must not lose."""
+        return np.repeat(weights[None, self.decisions], 2, axis=0)
 
     def walk(self) -> Walk:
         """Start a `Walk` over the positions, with all rows."""
@@ -100,7 +116,7 @@ class MarginSums:
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
             sums[rows] += self._scores[rows, self._order[r]]
             here = sums[rows]
-            return -margins_of(here), here.argmax(axis=1) != self._chosen[rows]
+            return -margins_of(here), here.argmax(axis=1) != self.decisions[rows]
 
         return Walk(len(sums), len(self._order), past)
 

@@ -10,38 +10,14 @@ from polydom.features.errors import BadInput
 
 from ..scoring.rows import as_numbers
 from .kernels.follow_schedule import follow_limits, follow_margins
+from .promise import Promise
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 SHAPES = {
     1: "a row per example, a column per base model",
     2: "examples, base models, classes",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """A proven upper bound on the share of new decisions that early exits change.
-
-    It was computed from calibration rows, and holds with a given confidence.
-    """
-
-    bound: float  # Upper bound of the share, in [0, 1]
-    # Probability, over draws of calibration rows, that the bound holds, in (0, 1)
-    confidence: float
-    rows: int  # Number of calibration rows; fitting did not use these rows
-    changed: int  # Number of changed decisions among the calibration rows
-
-    def array(self) -> Floats:
-        """Return the four attributes as an array (4,), in their order."""
-        return np.array([self.bound, self.confidence, self.rows, self.changed])
-
-    def __str__(self) -> str:
-        """Return a sentence that states the promise."""
-        return (
-            f"at most {self.bound:.3%} of decisions change on fresh rows, with "
-            f"{self.confidence:.0%} confidence ({self.changed} of {self.rows} "
-            "calibration rows changed)"
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,16 +72,19 @@ class _Ordered:
         limits = {name: np.full(len(self.order), x) for name, x in self.never.items()}
         return replace(self, **limits)
 
-    def changed(self, scores: Floats, decisions: NDArray[Any] | None = None) -> int:
-        """Return how many rows stop early with a decision other than `decisions`.
+    def changed(self, scores: Floats, decisions: NDArray[Any] | None = None) -> Codes:
+        """Return the whole ensemble's decisions for the rows that exits change.
 
-        If `decisions` (N,) is None, the decisions of the whole ensemble are used.
+        These are the rows that stop early with another decision than `decisions` (N,),
+        which are the whole ensemble's; if None, they are computed from the scores. A
+        decision is the position of its class.
         """
         if decisions is None:
             decisions, _ = self.without_stops().evaluate(scores)
         answers, used = self.evaluate(scores)
         early = used < len(self.order)  # rows that do not stop get the full answer
-        return int(np.count_nonzero(early & (answers != decisions)))
+        wrong = early & (answers != decisions)
+        return np.asarray(decisions[wrong], np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,8 +109,8 @@ class Schedule(_Ordered):
         Smallest sum of all scores with which a row is positive: QWYC's beta. The
         schedule was fitted for this threshold.
     promise : Promise or None
-        Bound on changed decisions for new rows. If None, there were no calibration
-        rows, and nothing is known about new rows.
+        Bounds on changed decisions for new rows, one for each class. If None, there
+        were no calibration rows, and nothing is known about new rows.
     """
 
     lower: Floats
@@ -163,6 +142,18 @@ class Schedule(_Ordered):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that `load_early_exit` restores this schedule from."""
         return {**_Ordered.arrays(self), "threshold": np.array([self.threshold])}
+
+    def turned(self, threshold: float) -> "Schedule":
+        """Return the schedule for the opposite scores, and the opposite decisions.
+
+        `threshold` is that of the opposite scores.
+        """
+        promise = self.promise
+        if promise is not None:
+            parts = ("bounds", "rows", "changed")
+            turned = {name: getattr(promise, name)[::-1] for name in parts}
+            promise = replace(promise, **turned)
+        return Schedule(self.order, -self.upper, -self.lower, threshold, promise)
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Return each row's decision (N,), and its number of used base models (N,).
@@ -198,7 +189,7 @@ class MarginSchedule(_Ordered):
         Sums of the classes before the first base model, for which the schedule was
         fitted.
     promise : Promise or None
-        Bound on changed decisions for new rows, as in `Schedule`.
+        Bounds on changed decisions for new rows, as in `Schedule`.
     """
 
     margin: Floats

@@ -126,7 +126,8 @@ class Regressor(ReadsFrames):
             If the tolerance is negative or NaN, or if the terms are linear, as linear
             terms have no bounds.
         """
-        remaining = bound_remaining(*(ends[:, 0] for ends in self.scorer.bounds()))
+        least, most = (ends[:, 0] for ends in self.scorer.bounds())
+        remaining = bound_remaining(least, most)
         used, rest = remaining.enough(tolerance)
         if used == self.size:
             return self

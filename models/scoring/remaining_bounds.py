@@ -19,8 +19,7 @@ from .model import Floats
 class RemainingBounds:
     """An order of base models, and bounds on the sum of those after each position."""
 
-    # (T,) int64: Order of the base models, widest range of scores first
-    order: NDArray[np.int64]
+    order: NDArray[np.int64]  # (T,): Order of the base models
     # `least` and `most`: (T,) float64: Bounds on the sum of the base models after each
     # position, rounding included; 0 at the last position
     least: Floats
@@ -55,11 +54,14 @@ class RemainingBounds:
         return r + 1, float((self.least[r] + self.most[r]) / 2)
 
 
-def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
-    """Order base models, widest range of scores first, and bound the sum of later ones.
+def bound_remaining(
+    least: Floats, most: Floats, order: NDArray[np.int64] | None = None
+) -> RemainingBounds:
+    """Bound the sum of the base models after each position of an order.
 
-    `least` and `most` (T,) are the smallest and largest score of each base model.
-    Raises BadInput if one of them is not finite.
+    `least` and `most` (T,) are the smallest and largest score of each base model. The
+    default `order` (T,) begins with the widest range of scores. Raises BadInput if a
+    bound is not finite.
     """
     least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
     if least.ndim != 1 or least.shape != most.shape or not len(least):
@@ -74,7 +76,8 @@ def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
             f"base model {t} has bounds {least[t]} and {most[t]}; they must be finite, "
             "the first at most the second"
         )
-    order = np.argsort(least - most, kind="stable")
+    if order is None:
+        order = np.argsort(least - most, kind="stable")
     # More than the rounding error of a sum of T terms in any order.
     slack = (
         len(order) * np.finfo(np.float64).eps * np.maximum(-least, most).clip(0).sum()

@@ -11,6 +11,7 @@ import msgspec
 
 from polydom.indexer.building import project
 from polydom.indexer.building.template import template
+from polydom.models.qwyc.promise import ALPHA
 from tools.generated_parts import table
 
 SECTIONS: dict[str, type[project.Part]] = {
@@ -25,7 +26,7 @@ SECTIONS: dict[str, type[project.Part]] = {
     "cluster": project.Cluster,
 }
 # Of keys that are left unset until the code finds a value for them.
-DEFAULTS = {"exits.alpha": project.ALPHA, "exits.confidence": project.CONFIDENCE}
+DEFAULTS = {"exits.alpha": ALPHA, "exits.confidence": project.CONFIDENCE}
 # Of those that take less than their type says.
 VALUES = {
     "top.learner": "table, or a name",

@@ -16,10 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.confidence_bound import check_rate, fit_to_rate
+from polydom.models.qwyc.calibration import (
+    ClassTests,
+    FreshRows,
+    calibrate,
+    check_confidence,
+    check_tests,
+)
 from polydom.models.qwyc.optimal_stopping import Stopping
+from polydom.models.qwyc.promise import Promise
 from polydom.models.qwyc.running_sums import Walk
-from polydom.models.qwyc.schedule import Promise
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.stopping_rule import margins_of
 
@@ -27,12 +33,17 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
+BARRED = (
+    -1.0
+)  # margin of an answer that never ends a plan early; others are not below 0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
     """Answers for N items by the models at a plan's checkpoints 0 to K."""
 
-    margins: Floats  # (N, K + 1) score of the best class minus the second-best score
+    # (N, K + 1) score of the best class minus the second-best score, or BARRED
+    margins: Floats
     choices: Rows  # (N, K + 1) positions of the best classes
 
     def __post_init__(self) -> None:
@@ -54,7 +65,7 @@ class CheckpointExits:
     """Thresholds of a plan's checkpoints; a margin above a threshold ends the plan."""
 
     thresholds: Floats  # (K + 1,), infinite if a checkpoint is no exit
-    # Guarantee for fresh items; None without calibration
+    # Guarantee for fresh items, by class; None without calibration
     promise: Promise | None = None
 
     def evaluate(self, answers: Answers) -> tuple[Rows, Rows]:
@@ -64,10 +75,12 @@ class CheckpointExits:
         at = stops.argmax(axis=1)
         return answers.choices[np.arange(len(at)), at], at
 
-    def changed(self, answers: Answers) -> int:
-        """Count the items whose class would be another one if no item exited early."""
+    def changed(self, answers: Answers) -> Rows:
+        """Return the last checkpoint's classes for the items that exits change."""
         choices, _ = self.evaluate(answers)
-        return int(np.count_nonzero(choices != answers.choices[:, -1]))
+        whole = answers.choices[:, -1]
+        changed: Rows = whole[choices != whole]
+        return changed
 
     def without_stops(self) -> Self:
         """Return exits that never stop: all thresholds are infinite."""
@@ -102,6 +115,11 @@ class CheckpointMargins:
         # dividing by powers of two rounds nothing
         self.scale = np.exp2(np.round(np.log2(np.where(spread > 0, spread, 1.0))))
         self.final = -answers.margins[:, -1] / self.scale[-1]
+        self.decisions = answers.choices[:, -1]
+
+    def prices(self, weights: Floats) -> Floats:
+        """Return prices (2, N), as `RunningSums.prices` does."""
+        return np.repeat(weights[None, self.decisions], 2, axis=0)
 
     def walk(self) -> Walk:
         """Return an iterator over the checkpoints, as `RunningSums.walk` does."""
@@ -117,7 +135,7 @@ class CheckpointMargins:
 def fit_exits(
     answers: Answers,
     costs: Sequence[float] | Floats,
-    alpha: float,
+    alphas: Floats,
     *,
     confidence: float | None = None,
     calibration: Answers | None = None,
@@ -125,8 +143,11 @@ def fit_exits(
 ) -> CheckpointExits:
     """Find thresholds at a plan's checkpoints that minimise the plan's mean cost.
 
-    Exits change at most a share `alpha` of the answers. Without `confidence`, this
-    holds for the items of `answers`; with it, for fresh items with that confidence.
+    Of the items for which the last checkpoint chooses class k, exits change at most the
+    share `alphas[k]`. Without `confidence`, this holds for the items of `answers`; with
+    it, for fresh items and all classes together, with that confidence. Nothing proves
+    that a later model will not overrule an earlier one. So there are no exits if there
+    are too few calibration items of a class, or its share is 0.
 
     Parameters
     ----------
@@ -135,10 +156,10 @@ def fit_exits(
     costs
         Cost of each checkpoint, at least 0, shape (K + 1,): of its model, and of the
         features computed since the checkpoint before.
-    alpha
-        Maximum share, in [0, 1), of answers that differ from the last checkpoint's.
+    alphas
+        (K,) maximum shares, in [0, 1), of each class's answers that may change.
     confidence
-        Confidence in `alpha` for fresh items, in (0, 1); None for no promise.
+        Confidence in `alphas` for fresh items, in (0, 1); None for no promise.
     calibration
         With `confidence`: answers for items that are used for nothing else.
     groups
@@ -149,19 +170,31 @@ def fit_exits(
     BadInput
         If there are too few calibration items, or an argument is out of range.
     """
-    check_rate(alpha, confidence, calibration, groups)
+    alphas = np.ascontiguousarray(alphas, np.float64)
+    groups = check_confidence(alphas, confidence, calibration, groups)
     costs = np.ascontiguousarray(costs, np.float64)
     count = answers.margins.shape[1]
     if costs.shape != (count,) or not (np.isfinite(costs) & (costs >= 0)).all():
         raise BadInput(f"costs must be {count} finite numbers, none below 0")
+    never = CheckpointExits(np.full(count, np.inf))
+    tests = None
+    if confidence is not None and calibration is not None:
+        decisions = calibration.choices[:, -1]
+        tests = ClassTests.of(decisions, alphas, confidence, groups)
+        check_tests(tests, decisions, groups)
+        if tests.lacking.any():
+            return replace(never, promise=tests.of_nothing())
     if not costs[1:].any():
-        return CheckpointExits(np.full(count, np.inf))
+        return never
     margins = CheckpointMargins(answers)
     # without a floor, a checkpoint that costs nothing would never be worth an exit
     floor = costs.max() * 1e-9
     stopping = Stopping(margins, costs=np.maximum(costs, floor), both=False)
 
-    def exits(lower: Floats, _: Floats) -> CheckpointExits:
-        return CheckpointExits(-lower * margins.scale)
+    def exits(lower: Floats) -> CheckpointExits:
+        return CheckpointExits(np.maximum(-lower * margins.scale, BARRED))
 
-    return fit_to_rate(stopping, exits, alpha, confidence, (calibration,), groups)
+    if calibration is None or tests is None:
+        return exits(stopping.within(alphas)[0])
+    ladder = (exits(lower) for lower, _ in stopping.ladder(alphas))
+    return calibrate(ladder, FreshRows.of(decisions, calibration), tests)

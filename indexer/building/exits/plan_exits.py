@@ -5,13 +5,14 @@ asks for a confidence, exits are calibrated on items that no other stage uses.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.qwyc.confidence_bound import Groups, lacking_rows
+from polydom.features.errors import TooFewRows
+from polydom.models.qwyc.confidence_bound import Groups
 from polydom.models.scoring.model import Model
 
 from ...progress import OnProgress
@@ -26,7 +27,7 @@ from ..resources import Resources
 from ..training.progressive_search import CostOf
 from ..training.refit import KeptModels
 from ..training.train_sets import Trainer
-from .checkpoints import Answers, CheckpointExits, answers_of, fit_exits
+from .checkpoints import BARRED, Answers, CheckpointExits, answers_of, fit_exits
 from .schedules import Evaluator, ScheduleFitter, divide_aside
 
 Floats = NDArray[np.float64]
@@ -62,6 +63,11 @@ class ItemAnswers:
     choices: Rows  # (N, C) int64: Classes that the candidates choose
     groups: Groups  # (N,): Numbers of the items' groups
     values: NDArray[np.float32]  # (N, width) float32: Full rows of the items
+
+    def without(self, barred: Rows) -> "ItemAnswers":
+        """Return the answers with margins `BARRED` where a barred class is chosen."""
+        held = np.isin(self.choices, barred)
+        return replace(self, margins=np.where(held, BARRED, self.margins))
 
     def of(self, candidates: Rows) -> Answers:
         """Return the answers by the candidates at these positions."""
@@ -129,7 +135,8 @@ class PlanExitFitter:
     and a schedule, each of the two may change half as many answers as the goal allows.
     """
 
-    goal: ExitGoal  # Share of answers that may change, and the confidence
+    goal: ExitGoal  # Shares of answers that may change, and the confidence
+    labels: tuple[str, ...]  # (K,): Names of the classes; models answer positions
     # Answers for the items to fit on, by the models of which quality was measured
     fitted: ItemAnswers
     # Answers of the kept models for the items to calibrate on; None without such items
@@ -213,21 +220,12 @@ class PlanExitFitter:
 
         if scheduled := follow(self.goal, trials[0].checkpoints):
             trials.append(scheduled)
-            if min(at_checkpoints.saved, scheduled.saved) > least and self._can_halve():
+            if min(at_checkpoints.saved, scheduled.saved) > least:
                 half = self.goal.half
                 both = follow(half, self._try(costs, half).checkpoints)
                 trials += [both] if both else []
         best = max(trials, key=lambda trial: trial.saved)
         return best if best.saved > least else trials[0]
-
-    def _can_halve(self) -> bool:
-        """Return True if a schedule can be calibrated for half of the goal."""
-        alpha, confidence = self.goal.half
-        if confidence is None or self.schedules is None:
-            return True
-        groups = self.schedules.groups
-        assert groups is not None
-        return not lacking_rows(len(groups), alpha, confidence, groups)
 
     def _try(self, costs: PlanCosts, goal: ExitGoal) -> Trial:
         """Fit the exits at the checkpoints of one plan.
@@ -245,15 +243,19 @@ class PlanExitFitter:
         answering, fresh = costs.candidates[changes], self.fresh
         whole = costs.steps + costs.checks
         calibrated = goal.confidence is not None and fresh is not None
-        margins[changes] = fit_exits(
-            self.fitted.of(answering),
-            np.add.reduceat(whole[: changes[-1] + 1], paid_from),
-            goal.alpha,
-            confidence=goal.confidence,
-            calibration=fresh.of(answering) if fresh and calibrated else None,
-            groups=fresh.groups if fresh and calibrated else None,
-        ).thresholds
-        exits = CheckpointExits(margins)
+        try:
+            fitted = fit_exits(
+                self.fitted.of(answering),
+                np.add.reduceat(whole[: changes[-1] + 1], paid_from),
+                goal.shares(self.labels),
+                confidence=goal.confidence,
+                calibration=fresh.of(answering) if fresh and calibrated else None,
+                groups=fresh.groups if fresh and calibrated else None,
+            )
+        except TooFewRows:
+            return Trial(CheckpointExits(margins))
+        margins[changes] = fitted.thresholds
+        exits = CheckpointExits(margins, fitted.promise)
         return Trial(exits, self._saved(costs, exits))
 
     def _saved(
@@ -298,8 +300,31 @@ class PlanExitFitter:
             "early": float(np.mean(at < last)),
             "saved": float(left.mean()) / whole if whole else 0.0,
             "changed": float(np.mean(choices != answers.choices[:, -1])),
+            "classes": self._classes(best, model),
             **facts,
         }
+
+    def _classes(self, best: Trial, model: Model) -> list[dict[str, Any]]:
+        """Return plain data on what is promised of each class; [] if nothing is.
+
+        If a plan has exits at checkpoints and a schedule, their bounds add up.
+        """
+        promises = [(np.arange(len(self.labels)), best.checkpoints.promise)]
+        if best.evaluator is not None:
+            codes = np.asarray(model.classes, np.int64)
+            promises.append((codes, best.evaluator.schedule.promise))
+        parts = np.zeros((3, len(self.labels)))
+        for codes, promise in promises:
+            if promise is not None:
+                parts[0, codes] += promise.bounds
+                parts[1, codes] = np.maximum(parts[1, codes], promise.rows)
+                parts[2, codes] += promise.changed
+        if not parts[1].any():
+            return []
+        return [
+            {"bound": bound, "items": int(items), "changed": int(changed)}
+            for bound, items, changed in parts.T.tolist()
+        ]
 
     def _follow(self, evaluator: Evaluator) -> tuple[Rows, Rows]:
         """Return classes (N,) and numbers of base models used (N,) by a schedule."""
@@ -308,8 +333,11 @@ class PlanExitFitter:
         return evaluator.classifier.classes[places], used
 
     def _report(self, plans: list[dict[str, Any]]) -> dict[str, Any]:
+        shares = self.goal.shares(self.labels).tolist()
         return {
-            "alpha": self.goal.alpha,
+            "alpha": max(shares),
+            "alphas": shares,
+            "sides": self.goal.sides,
             "confidence": self.goal.confidence,
             "fitted": len(self.fitted.groups),
             "calibrated": 0 if self.fresh is None else len(self.fresh.groups),
@@ -361,15 +389,19 @@ def fit_plan_exits(
             *costs.measurer.compare_answers(whole, early.answer, compared, name=name)
         )
 
+    labels = table.dataset.labels
+    early = {"both": [0, 1], "negative": [0], "positive": [1]}[goal.sides]
+    barred = np.setdiff1d(np.arange(2), early)
     with resources.progress.stage("fitting exits", len(masks)) as on_progress:
         fitter = PlanExitFitter(
             goal,
+            labels,
             ItemAnswers(
                 *trainer.answers(masks),
                 table.dataset.groups[tested],
                 table.values[tested],
-            ),
-            None if fresh is None else _answers(models, fresh),
+            ).without(barred),
+            None if fresh is None else _answers(models, fresh).without(barred),
             _schedule_fitter(goal, data, trainer, resources),
             costs.weight,
             project.refits,
@@ -401,13 +433,14 @@ def _schedule_fitter(
         return None
     key = digest(trainer.task.key, project.refits, fresh and fresh.dataset.digest)
     values = data.table.values[trainer.tested]
+    labels = data.table.dataset.labels
     if fresh is None or goal.confidence is None:
-        return ScheduleFitter(values, None, None, resources.times, key)
+        return ScheduleFitter(values, None, None, labels, resources.times, key)
     calibration, groups = fresh.values, fresh.dataset.groups
     if project.refits:  # the kept models were trained on the tested items
-        parts = divide_aside(groups, goal, project.seed)
+        parts = divide_aside(fresh.dataset, goal, project.seed)
         if parts is None:
             return None
         values, calibration = calibration[parts[0]], calibration[parts[1]]
         groups = groups[parts[1]]
-    return ScheduleFitter(values, calibration, groups, resources.times, key)
+    return ScheduleFitter(values, calibration, groups, labels, resources.times, key)

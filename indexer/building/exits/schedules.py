@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import AllAlike
+from polydom.features.errors import AllAlike, TooFewRows
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.early_exit.stored_schedule import load_early_exit
@@ -21,7 +21,8 @@ from polydom.models.scoring.classifier import Classifier
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.scorer import SumOfTerms
 
-from ..cache import Cache
+from ..cache import Cache, digest
+from ..data.dataset import Dataset
 from ..data.split import draw_groups
 from ..project import ExitGoal
 
@@ -39,6 +40,7 @@ class ScheduleFitter:
     # (M, width) float32: Full rows to calibrate on; None without a confidence
     fresh: NDArray[np.float32] | None
     groups: Groups | None  # (M,): Numbers of the groups of the rows to calibrate on
+    labels: tuple[str, ...]  # (K,): Names of the classes; models answer positions
     cache: Cache  # Cache of fitted schedules
     key: str  # Name of the rows, and of all that models depend on
 
@@ -46,11 +48,12 @@ class ScheduleFitter:
         """Fit a schedule to a model; return its evaluator, or None without a schedule.
 
         `mask` is the model's feature set. A model gets no schedule if it is not a sum
-        of base models, or if it answers all rows with the same class.
+        of base models, if it answers all rows with the same class, or if there are too
+        few rows of every class for the goal.
         """
         if not can_stop(model):
             return None
-        name = f"schedules/{self.key}/{mask:x}/{goal.alpha:g}-{goal.confidence or 0:g}"
+        name = f"schedules/{self.key}/{mask:x}/{digest(*goal)}"
         kept = self.cache.recall(name, partial(_read, model))
         if kept is not None:
             return kept[0]
@@ -59,18 +62,22 @@ class ScheduleFitter:
         return fitted
 
     def _fit(self, model: Any, goal: ExitGoal) -> Evaluator | None:
-        options: dict[str, Any] = {}
+        classes = model.classes.tolist()
+        shares = goal.shares(self.labels)
+        options: dict[str, Any] = {} if goal.sides == "both" else {"sides": goal.sides}
+        if len(classes) < len(self.labels) and options:
+            return None  # it answers one of two classes
         if goal.confidence is not None:
-            options = {
+            options |= {
                 "confidence": goal.confidence,
                 "calibration": self.fresh,
                 "groups": self.groups,
             }
         try:
             fitted = as_ensemble(model).fit_early_exit(
-                self.values, alpha=goal.alpha, **options
+                self.values, alpha={code: shares[code] for code in classes}, **options
             )
-        except AllAlike:
+        except (AllAlike, TooFewRows):
             return None
         return fitted if fitted.packed is not None else None
 
@@ -83,7 +90,7 @@ def _read(
 
 
 def divide_aside(
-    groups: Groups, goal: ExitGoal, seed: int
+    dataset: Dataset, goal: ExitGoal, seed: int
 ) -> tuple[Groups, Groups] | None:
     """Divide items into (positions to fit on, positions to calibrate on).
 
@@ -91,10 +98,12 @@ def divide_aside(
     the goal's confidence, a larger share is tried. Returns None if too few items are
     left to fit on.
     """
+    groups = dataset.groups
     for share in SHARES:
         calibrates = draw_groups(groups, share, seed)
         fit, calibrate = np.flatnonzero(~calibrates), np.flatnonzero(calibrates)
-        if not goal.lacking(groups[calibrate]):
+        codes = dataset.codes[calibrate]
+        if not goal.lacking(groups[calibrate], codes, dataset.labels):
             return (fit, calibrate) if len(fit) >= FEWEST_FITTED else None
     return None
 

@@ -9,7 +9,7 @@ from polydom.features.costs.polynomials import costs_at
 from polydom.features.errors import BadIndexFile
 from polydom.features.items import Kind
 from polydom.features.sizes import Size
-from polydom.models.qwyc.schedule import Promise
+from polydom.models.qwyc.promise import Promise
 from polydom.models.scoring.prior import Mean
 from polydom.models.scoring.regressor import Regressor
 
@@ -139,26 +139,34 @@ def _check_meta(package: Package) -> None:
     rows = [plan.row for plan in exits.plans]
     if len({*rows}) < len(rows) or max(rows, default=0) >= count:
         raise BadIndexFile("damaged: the exits told of are not its candidates'")
+    classes = len(package.labels)
+    told_of = {len(exits.alphas), *(len(plan.classes) for plan in exits.plans)}
+    if not told_of <= {0, classes} or (exits.sides != "both" and classes != 2):
+        raise BadIndexFile("damaged: the promises told of are not its classes'")
     for plan in exits.plans:
         _check_plan(package, plan)
     for one in package.early_exits:
         if one is not None:
-            _check_promise(one.schedule.promise, exits)
+            _check_promise(one.schedule.promise, one.classifier.classes, exits)
 
 
-def _check_promise(promise: Promise | None, exits: BuiltExits) -> None:
+def _check_promise(promise: Promise | None, classes: Array, exits: BuiltExits) -> None:
     """Raise BadIndexFile if a schedule promises less than the index's `exits`."""
     if promise is None:
         if exits.confidence is not None:
             raise BadIndexFile("damaged: a schedule lacks the promise that is told of")
         return
     least = exits.confidence or 0.0
-    if promise.bound > exits.alpha * (1 + ROUNDING) or promise.confidence < least:
-        raise BadIndexFile(
-            f"damaged: a schedule may change {promise.bound:g} of the answers with "
-            f"confidence {promise.confidence:g}; all are told to do {exits.alpha:g} "
-            f"with {least:g}"
-        )
+    told = np.full(len(promise.bounds), exits.alpha)
+    if promise.by_class and exits.alphas:
+        told = np.array(exits.alphas)[classes]
+    for bound, alpha in zip(promise.bounds, told.tolist(), strict=True):
+        if bound > alpha * (1 + ROUNDING) or promise.confidence < least:
+            raise BadIndexFile(
+                f"damaged: a schedule may change {bound:g} of the answers with "
+                f"confidence {promise.confidence:g}; all are told to do {alpha:g} "
+                f"with {least:g}"
+            )
 
 
 def _check_plan(package: Package, plan: BuiltPlan) -> None:

@@ -36,6 +36,7 @@ MIDDLE = 128  # level for even odds
 OWN = 0.1  # weight of a row's own ending; its neighbours share the rest
 IDS = Array(int32, 1, "C", readonly=True)
 CUTS = Array(int64, 2, "C", readonly=True)
+PRICES = Array(float64, 2, "C", readonly=True)
 LEVELS = Array(uint8, 1, "C", readonly=True)
 
 
@@ -106,29 +107,29 @@ def fill_levels(
         levels[j] = np.uint8(level + 0.5)
 
 
-@njit(types.UniTuple(int64, 2)(IDS, FLOATS, FLOATS, float64, boolean), **OPTIONS)
+@njit(types.UniTuple(int64, 2)(IDS, FLOATS, FLOATS, FLOATS, boolean), **OPTIONS)
 def cheapest_cuts(
     ids: NDArray[np.int32],
-    chances: NDArray[np.float64],
+    lows: NDArray[np.float64],
+    highs: NDArray[np.float64],
     onward: NDArray[np.float64],
-    penalty: float,
     both: bool,
 ) -> tuple[int, int]:
     """Return the cuts (a, b) of the list `ids` with the smallest total cost.
 
-    The entries `ids[:a]` stop low, `ids[b:]` stop high, and the others continue. A
-    wrong stop costs `penalty`. A low stop is wrong with probability `chances` (n,), a
-    high stop with 1 - `chances`. An entry that continues costs `onward` (n,) >= 0; NaN
-    marks rows that stopped at an earlier position. Unless `both`, nothing stops high,
-    and b is n.
+    The entries `ids[:a]` stop low, `ids[b:]` stop high, and the others continue. An
+    entry that stops low costs `lows` (n,) >= 0, one that stops high costs `highs` (n,)
+    >= 0: the price of a wrong stop times its probability. An entry that continues costs
+    `onward` (n,) >= 0; NaN marks rows that stopped at an earlier position. Unless
+    `both`, nothing stops high, and b is n.
 
-        ids      4      0      ~2     1      3
-        chances  0      0      1      1      1
-        onward   2      2      2      2      NaN
+        ids     4      0      ~2     1      3
+        lows    0      0      10     10     10
+        highs   10     10     0      0      0
+        onward  2      2      2      2      NaN
 
-    With a penalty of 10 the cuts are (1, 3). Row 4 stops low, which saves 2. Row 0
-    would save 2 more; but row 2 has the same number, so it would stop too, wrongly. Row
-    1 stops high.
+    The cuts are (1, 3). Row 4 stops low, which saves 2. Row 0 would save 2 more; but
+    row 2 has the same number, so it would stop too, wrongly. Row 1 stops high.
     """
     n = ids.shape[0]
     a = 0
@@ -137,7 +138,7 @@ def cheapest_cuts(
     best = 0.0
     for j in range(n):
         if onward[j] >= 0.0:
-            value += penalty * chances[j] - onward[j]
+            value += lows[j] - onward[j]
         if value < best and (j + 1 == n or ids[j + 1] >= 0):
             best = value
             a = j + 1
@@ -147,7 +148,7 @@ def cheapest_cuts(
     best = 0.0
     for j in range(n - 1, -1, -1):
         if onward[j] >= 0.0:
-            value += penalty * (1.0 - chances[j]) - onward[j]
+            value += highs[j] - onward[j]
         if value < best and ids[j] >= 0:
             best = value
             b = j
@@ -167,8 +168,8 @@ def cheapest_cuts(
                     a = place
                     b = j
             if j < n and onward[j] >= 0.0:
-                low += penalty * chances[j] - onward[j]
-                high += penalty * (1.0 - chances[j]) - onward[j]
+                low += lows[j] - onward[j]
+                high += highs[j] - onward[j]
     return a, b
 
 
@@ -215,9 +216,7 @@ def follow_cuts(
 
 
 @njit(
-    void(
-        IDS, FLAGS, LEVELS, INTS, int64, FLOATS, float64, boolean, CUTS, int64[:, ::1]
-    ),
+    void(IDS, FLAGS, LEVELS, INTS, FLOATS, PRICES, boolean, CUTS, int64[:, ::1]),
     **OPTIONS,
 )
 def improve_cuts(
@@ -225,9 +224,8 @@ def improve_cuts(
     positive: NDArray[np.bool_],
     levels: NDArray[np.uint8],
     starts: NDArray[np.int64],
-    rows: int,
     costs: NDArray[np.float64],
-    penalty: float,
+    prices: NDArray[np.float64],
     both: bool,
     widest: NDArray[np.int64],
     cuts: NDArray[np.int64],
@@ -236,38 +234,47 @@ def improve_cuts(
 
     The lists are those of `Stopping`. The cuts are changed in place, within the bounds
     `widest` (2, T). Their cost never rises: it is the sum of `costs` (T,) up to each
-    row's stop, and `penalty` for each wrong stop. The probability that a row ends
-    positive is taken as OWN * (1 if it does, else 0) + (1 - OWN) * (probability for the
-    row's level).
+    row's stop, and a price for each wrong stop: `prices[0]` (N,) of a low stop,
+    `prices[1]` of a high stop. The probability that a row ends positive is taken as OWN
+    * (1 if it does, else 0) + (1 - OWN) * (probability for the row's level).
     """
     last = starts.shape[0] - 2
+    rows = prices.shape[1]
     of_level = level_chances()
     stop = np.empty(rows, np.int32)
     wrong = np.empty(rows, np.bool_)
     follow_cuts(ids, positive, starts, cuts, stop, wrong)
     onward = np.zeros(rows, np.float64)
     entries = np.empty(rows, np.float64)
-    chances = np.empty(rows, np.float64)
+    lows = np.empty(rows, np.float64)
+    highs = np.empty(rows, np.float64)
     for r in range(last - 1, -1, -1):
         here = ids[starts[r] : starts[r + 1]]
         flags = positive[starts[r] : starts[r + 1]]
         near = levels[starts[r] : starts[r + 1]]
         for j in range(here.shape[0]):
+            row = here[j] if here[j] >= 0 else ~here[j]
             own = 1.0 if flags[j] else 0.0
-            chances[j] = own + (1.0 - OWN) * (of_level[near[j]] - own)
+            chance = own + (1.0 - OWN) * (of_level[near[j]] - own)
+            lows[j] = prices[0, row] * chance
+            highs[j] = prices[1, row] * (1.0 - chance)
         first, end = widest[0, r], widest[1, r]
         for j in range(first, end):  # these entries are in the list of r + 1
             row = here[j] if here[j] >= 0 else ~here[j]
             onward[row] += costs[r + 1]
             entries[j] = onward[row] if stop[row] >= r else math.nan
         a, b = cheapest_cuts(
-            here[first:end], chances[first:end], entries[first:end], penalty, both
+            here[first:end],
+            lows[first:end],
+            highs[first:end],
+            entries[first:end],
+            both,
         )
         cuts[0, r] = first + a
         cuts[1, r] = first + b
         for j in range(cuts[0, r]):
             row = here[j] if here[j] >= 0 else ~here[j]
-            onward[row] = penalty * chances[j]
+            onward[row] = lows[j]
         for j in range(cuts[1, r], here.shape[0]):
             row = here[j] if here[j] >= 0 else ~here[j]
-            onward[row] = penalty * (1.0 - chances[j])
+            onward[row] = highs[j]

@@ -168,7 +168,7 @@ def test_fitting_in_one_call_is_the_long_way_to_the_bit(
     if confidence is not None:
         groups = np.arange(len(X)) // 2
         short |= {"calibration": X, "groups": groups}
-        long |= {"calibration": scores, "groups": groups}
+        long |= {"calibration": scores, "groups": groups, "proven": ensemble._proven()}
     own = ensemble.predict(X)
     decided = own == 1 if classes == 2 else own
     long["decisions"] = decided
@@ -184,8 +184,12 @@ def test_fitting_in_one_call_is_the_long_way_to_the_bit(
             return fit_schedule(scores, ensemble.threshold, share, **long)
         return fit_margin_schedule(scores, share, bias=ensemble.bias, **long)
 
+    def too_many() -> bool:
+        changed = np.bincount(fitted.changed(given, decided), minlength=classes)
+        return bool((changed > 0.1 * np.bincount(decided)).any())
+
     fitted = fit()
-    while confidence is None and fitted.changed(given, decided) > 0.1 * len(X):
+    while confidence is None and too_many():
         share /= 2
         fitted = fit()
     exits = ensemble.fit_early_exit(X, alpha=0.1, **short)

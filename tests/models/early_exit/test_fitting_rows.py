@@ -31,7 +31,7 @@ from polydom.models.early_exit.fitting_rows import (
     shuffle_scores,
     swap_columns,
 )
-from polydom.models.qwyc.confidence_bound import FreshRows, calibrate
+from polydom.models.qwyc.calibration import ClassTests, FreshRows, calibrate
 from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import bundled
 
@@ -189,7 +189,7 @@ def test_memory_of_fitting_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     tracemalloc.stop()
     assert peak < 6 * 2**20  # all base scores would take 9.6 MB
     assert exits.schedule.promise is not None
-    assert exits.schedule.promise.rows == 6000
+    assert sum(exits.schedule.promise.rows) == 6000
     assert exits.choices(X[6000:])[1].mean() < 60
 
 
@@ -205,13 +205,15 @@ def test_rows_in_parts_choose_the_rung_that_they_choose_at_once(
     ]
     scores = np.column_stack([draw.random(200), np.zeros(200)])
     no = np.zeros(200, np.bool_)
-    whole = calibrate(ladder, (scores, no), 0.3, 0.9)
+    tests = ClassTests.of(no, np.full(2, 0.3), 0.9)
+    assert tests.lacking.tolist() == [False, True]
+    whole = calibrate(ladder, FreshRows.of(no, scores, no), tests)
     fresh = FreshRows(
-        200,
+        no,
         lambda: ((scores[i : i + step], no[i : i + step]) for i in range(0, 200, step)),
     )
     assert len(fresh) == 200
-    parts = calibrate(ladder, fresh, 0.3, 0.9)
+    parts = calibrate(ladder, fresh, tests)
     assert parts.promise == whole.promise
     np.testing.assert_array_equal(parts.upper, whole.upper)
 

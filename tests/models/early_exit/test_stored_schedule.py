@@ -19,7 +19,7 @@ from polydom.models.early_exit.early_exits import digest_model
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.importers.compile_model import compile_model
 from polydom.models.load import load_model
-from polydom.models.qwyc.schedule import Promise
+from polydom.models.qwyc.promise import Promise
 from tests.support.examples import few
 from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import bundled
@@ -55,7 +55,11 @@ def drawn(ensemble: Ensemble, draw: np.random.Generator, promise: Any) -> Any:
 @given(seed=st.integers(0, 999), promised=st.booleans())
 def test_a_round_trip_is_exact(classes: int, seed: int, promised: bool) -> None:
     ensemble, draw = ENSEMBLES[classes], np.random.default_rng(seed)
-    promise = Promise(0.005, 0.95, 1000, int(draw.integers(6))) if promised else None
+    promise = None
+    if promised:
+        count = classes if seed % 2 else 1  # a single bound is an older release's
+        changed = tuple(draw.integers(0, 6, count).tolist())
+        promise = Promise((0.005,) * count, 0.95, (1000,) * count, changed)
     schedule, lines = drawn(ensemble, draw, promise), seed % 2
     exits = ensemble.early_exit(schedule)
     if lines:
@@ -77,7 +81,7 @@ def test_a_round_trip_is_exact(classes: int, seed: int, promised: bool) -> None:
 
 def stored(classes: int) -> Arrays:
     ensemble, draw = ENSEMBLES[classes], np.random.default_rng(0)
-    promise = Promise(0.005, 0.95, 1000, 3)
+    promise = Promise((0.005,) * classes, 0.95, (1000,) * classes, (3,) * classes)
     schedule = drawn(ensemble, draw, promise)
     return ensemble.fit_early_scores(schedule, X).arrays()
 
@@ -132,6 +136,9 @@ DAMAGED: list[tuple[int, Callable[[Arrays], Arrays], str]] = [
     (3, put("early", (1, 1), 1e308), "scores by early leave the range of float64"),
     (2, swap("early", lambda a: a[:5]), r"'early' has shape \(5, 2\), it must be"),
     (3, swap("partial", lambda a: a.astype("f4")), "'partial' is float32"),
+    (2, put("promise", 5, 0.9), "its promise cannot be"),
+    (3, put("promise", 11, -1), "its promise cannot be"),
+    (3, swap("promise", lambda a: a[:8]), "8 numbers; it must be 4 for each of the 3"),
     (2, put("model", 0, 1), "made for another model"),
     (2, swap("model", lambda a: a[:7]), "'model' has shape"),
     (2, swap("model", lambda a: a.view("i8")), "'model' is int64"),

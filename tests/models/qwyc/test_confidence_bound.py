@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from polydom.models.qwyc.confidence_bound import calibrate, fewest_rows, upper_bound
+from polydom.models.qwyc.calibration import ClassTests, FreshRows, calibrate
+from polydom.models.qwyc.confidence_bound import fewest_rows, upper_bound
 from polydom.models.qwyc.fit_schedule import fit_schedule
-from polydom.models.qwyc.schedule import Promise
+from polydom.models.qwyc.promise import Promise
 from tests.support.models.votes import SCHEDULE, SCORES, noisy_votes
 
 
@@ -29,11 +30,17 @@ def test_fewest_rows_are_just_enough_when_none_changes(alpha: float) -> None:
 def test_calibrate_ends_at_the_first_schedule_that_fails() -> None:
     never = replace(SCHEDULE, lower=np.full(2, -np.inf), upper=np.full(2, np.inf))
     always = replace(SCHEDULE, lower=np.array([9.0, 9.0]), upper=np.full(2, 9.0))
-    rows = np.repeat(SCORES, 20, axis=0)
-    chosen = calibrate([never, always, SCHEDULE], (rows,), 0.05, 0.95)
-    assert chosen.promise == Promise(0.05, 0.95, 100, 0)
+    rows = np.repeat(SCORES, 40, axis=0)
+    whole = rows.sum(axis=1) >= 0
+    fresh = FreshRows.of(whole, rows, whole)
+    tests = ClassTests.of(whole, np.full(2, 0.05), 0.95)
+    counts = tuple(np.bincount(whole).tolist())
+    chosen = calibrate([never, always, SCHEDULE], fresh, tests)
+    assert chosen.promise == Promise((0.05, 0.05), 0.95, counts, (0, 0))
     assert (chosen.evaluate(rows)[1] == 2).all()
-    assert (calibrate([always], (rows,), 0.05, 0.95).evaluate(rows)[1] == 2).all()
+    nothing = calibrate([always], fresh, tests)
+    assert (nothing.evaluate(rows)[1] == 2).all()
+    assert nothing.promise == Promise((0.0, 0.0), 0.95, counts, (0, 0))
 
 
 @pytest.mark.jit
@@ -54,10 +61,16 @@ def test_confidence_promises_alpha_and_keeps_it_on_the_calibration_rows(
     decisions, used = schedule.evaluate(fresh)
     promise = schedule.promise
     assert promise is not None
-    assert promise.changed == np.sum(decisions != (fresh.sum(axis=1) >= 0))
-    assert upper_bound(promise.changed, 1500, 0.9) <= 0.02 == promise.bound
+    whole = fresh.sum(axis=1) >= 0
+    changed = np.bincount(whole[decisions != whole], minlength=2)
+    # each side is counted as if the other did not stop rows before
+    assert (changed <= promise.changed).all()
+    assert promise.rows == tuple(np.bincount(whole).tolist())
+    for wrong, rows in zip(promise.changed, promise.rows, strict=True):
+        assert upper_bound(wrong, rows, 0.9) <= 0.02
+    assert promise.bounds == (0.02, 0.02)
     assert used.mean() < 20
-    assert str(promise).startswith("at most 2.000% of decisions change on fresh rows")
+    assert str(promise).startswith("at most 2.000% of each class's decisions change")
 
 
 def test_a_schedule_fitted_without_calibration_rows_promises_nothing() -> None:

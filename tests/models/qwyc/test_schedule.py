@@ -80,7 +80,7 @@ def test_without_stops_every_row_is_evaluated_whole() -> None:
     for schedule, scores in ((SCHEDULE, SCORES), (BY_MARGIN, CLASS_SCORES)):
         whole = schedule.without_stops()
         assert set(whole.evaluate(scores)[1]) == {2}
-        assert whole.changed(scores) == 0
+        assert len(whole.changed(scores)) == 0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 from polydom.indexer.index.index import Index
 from polydom.models.early_exit.ensemble import as_ensemble
-from polydom.models.qwyc.schedule import Promise, Schedule
+from polydom.models.qwyc.promise import Promise
+from polydom.models.qwyc.schedule import Schedule
 from polydom.models.scoring.classifier import Classifier
 from tests.support.indexes import zoo
 
@@ -88,7 +89,7 @@ def make_index() -> Index:
         last.threshold - TREES * limits,
         last.threshold + TREES * limits,
         last.threshold,
-        Promise(ALPHA / 2, CONFIDENCE, 100, 1),
+        Promise((ALPHA / 2,) * 2, CONFIDENCE, (100, 100), (1, 0)),
     )
     count = len(package.models)
     plans = [dict(plan) for plan in package.meta["exits"]["plans"]]

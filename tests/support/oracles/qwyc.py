@@ -194,3 +194,41 @@ def level_of(
             below += at + gain < border
     odds = math.inf if not below else math.log(above / below) if above else -math.inf
     return min(max(128 + 8 * odds, 1.0), 254.0)
+
+
+def changed_by_class(
+    answers: Sequence[int], whole: Sequence[int], classes: int
+) -> list[int]:
+    """Numbers of rows of each whole decision that get another answer."""
+    counts = [0] * classes
+    for answer, decision in zip(answers, whole, strict=True):
+        counts[decision] += answer != decision
+    return counts
+
+
+def last_kept(
+    outcomes: Sequence[Sequence[int]],
+    rows: Sequence[int],
+    alphas: Sequence[float],
+    confidences: Sequence[float],
+) -> int | None:
+    """Place of the last of a ladder's schedules that passes with all before it.
+
+    `outcomes` has each schedule's changed rows by class. A class passes if so few
+    changed rows are unlikely where more than its alpha change; a class of alpha 0
+    passes if none changes.
+    """
+    kept = None
+    for place, changed in enumerate(outcomes):
+        for wrong, count, alpha, confidence in zip(
+            changed, rows, alphas, confidences, strict=True
+        ):
+            likely = sum(
+                math.comb(count, j) * alpha**j * (1 - alpha) ** (count - j)
+                for j in range(wrong + 1)
+            )
+            tested = alpha > 0 and likely <= 1 - confidence
+            if not tested and wrong:
+                return kept
+        kept = place
+    return kept

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from tests.support.builds.staged_build import StagedBuild
 from tests.support.indexes.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
 from tests.support.oracles.building import out_of_sample
 
+LABELS = ("calm", "loud")
 PRICES = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}  # of the sets on the way
 WITH_EXITS = (
     projects.TEXTS
@@ -52,11 +54,13 @@ def fitter_of(goal: ExitGoal) -> tuple[Index, PlanExitFitter]:
     choices = np.column_stack([choices for _, choices in given])
     groups = np.arange(len(rows))
     if goal.confidence is None:
-        return index, PlanExitFitter(goal, ItemAnswers(margins, choices, groups, rows))
+        return index, PlanExitFitter(
+            goal, LABELS, ItemAnswers(margins, choices, groups, rows)
+        )
     half = len(margins) // 2
     fitted = ItemAnswers(margins[:half], choices[:half], groups[:half], rows[:half])
     fresh = ItemAnswers(margins[half:], choices[half:], groups[half:], rows[half:])
-    return index, PlanExitFitter(goal, fitted, fresh)
+    return index, PlanExitFitter(goal, LABELS, fitted, fresh)
 
 
 def fitted(
@@ -222,22 +226,27 @@ def test_terms_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
         Project.load(path)
 
 
+def lacking(goal: ExitGoal, groups: Any) -> str:
+    """Why items of one class, in these groups, are too few."""
+    return goal.lacking(groups, np.zeros(len(groups), np.int64), ["a", "b"])
+
+
 def test_a_confidence_that_so_few_items_cannot_give_is_told() -> None:
-    assert not ExitGoal(0.1, 0.9).lacking(np.arange(22))
-    assert not ExitGoal(0.1).lacking(np.arange(0))
-    told = "at least 22 independent items, half of held_out; there are"
+    assert not lacking(ExitGoal(0.1, 0.9), np.arange(22))
+    assert not lacking(ExitGoal(0.1), np.arange(0))
+    told = "at least 22 independent items of a class, half of held_out; of 'a' there"
     for count in (21, 0):
-        assert f"{told} {count}" in ExitGoal(0.1, 0.9).lacking(np.arange(count))
+        assert f"{told} are {count}" in lacking(ExitGoal(0.1, 0.9), np.arange(count))
 
 
 def test_items_of_few_groups_are_not_taken_for_many() -> None:
     goal = ExitGoal(0.1, 0.9)
-    assert not goal.lacking(np.repeat(np.arange(22), 8))
-    told = goal.lacking(np.repeat(np.arange(21), 8))
+    assert not lacking(goal, np.repeat(np.arange(22), 8))
+    told = lacking(goal, np.repeat(np.arange(21), 8))
     assert "there are 168" in told
     assert "in 21 groups, which weigh" in told
     one_large = np.concatenate([np.zeros(100, np.int64), np.arange(1, 101)])
-    assert "as much as 2 like the largest, of 1" in goal.lacking(one_large)
+    assert "as much as 2 like the largest, of 1" in lacking(goal, one_large)
 
 
 @pytest.mark.parametrize(

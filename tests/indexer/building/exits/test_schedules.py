@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadInput
+from polydom.features.items import text_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.data.dataset import make_dataset
 from polydom.indexer.building.exits.plan_exits import AnswerTimes
 from polydom.indexer.building.exits.schedules import (
     FEWEST_FITTED,
@@ -41,6 +43,7 @@ alpha = 0.05
 confidence = 0.9
 """
 NAMES = "abcdef"
+LABELS = ("0", "1")
 
 
 def forest(seed: int = 0) -> Any:
@@ -56,7 +59,9 @@ def forest(seed: int = 0) -> Any:
 def fitter_of(folder: Path, count: int = 500) -> ScheduleFitter:
     rows = draw_rows(2 * count, 1)
     groups = np.arange(count)
-    return ScheduleFitter(rows[:count], rows[count:], groups, Cache(folder), "key")
+    return ScheduleFitter(
+        rows[:count], rows[count:], groups, LABELS, Cache(folder), "key"
+    )
 
 
 def test_a_schedule_is_fitted_once_and_found_again(tmp_path: Path) -> None:
@@ -65,7 +70,7 @@ def test_a_schedule_is_fitted_once_and_found_again(tmp_path: Path) -> None:
     first = fitter.fit(model, 1, goal)
     assert isinstance(first, EarlyExit)
     assert first.schedule.promise is not None
-    assert first.schedule.promise.bound in (0.0, 0.05)
+    assert first.schedule.promise.bounds == (0.05, 0.05)
     again = fitter.fit(model, 1, goal)
     assert again is not None
     for name, array in first.arrays().items():
@@ -99,7 +104,7 @@ def test_what_cannot_stop_gets_no_schedule(tmp_path: Path) -> None:
     assert not can_stop(prior)
     assert fitter.fit(prior, 0, goal) is None
     alike = ScheduleFitter(
-        np.full((40, 6), 9, np.float32), None, None, Cache(tmp_path), "alike"
+        np.full((40, 6), 9, np.float32), None, None, LABELS, Cache(tmp_path), "alike"
     )
     for _ in range(2):  # the second time from the cache
         assert alike.fit(forest(), 1, ExitGoal(0.05)) is None
@@ -107,7 +112,7 @@ def test_what_cannot_stop_gets_no_schedule(tmp_path: Path) -> None:
 
 def test_what_a_fit_refuses_otherwise_is_seen(tmp_path: Path) -> None:
     rows = draw_rows(40, 1)
-    uncalibrated = ScheduleFitter(rows, None, None, Cache(tmp_path), "key")
+    uncalibrated = ScheduleFitter(rows, None, None, LABELS, Cache(tmp_path), "key")
     with pytest.raises(BadInput, match=r"confidence 0\.9 needs calibration rows"):
         uncalibrated.fit(forest(), 1, ExitGoal(0.05, 0.9))
 
@@ -142,7 +147,7 @@ def test_a_build_fits_schedules_and_says_what_they_are_worth(tmp_path: Path) -> 
     promise = stops.schedule.promise
     assert promise is not None
     # half of the 200 set aside: the model has been trained on what was held out
-    assert (promise.rows, promise.confidence) == (100, 0.9)
+    assert (sum(promise.rows), promise.confidence) == (100, 0.9)
     row = package.early_exits.index(stops)
     assert package.mean_s[row] < package.whole_s[row]
     facts = facts_of(index)
@@ -180,14 +185,16 @@ def test_items_set_aside_are_divided_by_whole_groups(
     count: int, size: int, goal: ExitGoal, share: float | None
 ) -> None:
     groups = np.random.default_rng(0).permutation(np.arange(count) // size)
-    parts = divide_aside(groups, goal, 0)
+    labels = ["a", *["b"] * (count - 1)]
+    dataset = make_dataset([text_item("a")] * count, labels, labels, groups.tolist())
+    parts = divide_aside(dataset, goal, 0)
     if share is None:
         assert parts is None
         return
     assert parts is not None
     fit, calibrate = parts
     assert len(fit) >= FEWEST_FITTED
-    assert not goal.lacking(groups[calibrate])
+    assert not goal.lacking(groups[calibrate], dataset.codes[calibrate], dataset.labels)
     assert len(calibrate) == pytest.approx(share * count, abs=size)
     assert sorted([*fit, *calibrate]) == list(range(count))
     assert not {*groups[fit]} & {*groups[calibrate]}
