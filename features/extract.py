@@ -61,7 +61,8 @@ class Extractor:
     There is at least one feature. All features are for one kind of items and have
     different names. `widths` has the number of columns of each feature; `probe` finds
     these numbers during a build. `gaps` has the columns of each feature that may be NaN
-    for a missing value; by default, only features of a record's columns have such.
+    for a missing value; None stands for all columns, as in a build. By default, only
+    features of a record's columns have such columns.
 
     Attributes
     ----------
@@ -79,7 +80,7 @@ class Extractor:
         self,
         features: Sequence[Feature],
         widths: Sequence[int],
-        gaps: Sequence[Collection[int]] = (),
+        gaps: Sequence[Collection[int]] | None = (),
     ) -> None:
         self.features = tuple(features)
         self.kind = common_kind(self.features)
@@ -90,11 +91,11 @@ class Extractor:
                 f"{list(self.widths)} came"
             )
         self.width = sum(self.widths)
-        gaps = gaps or [()] * len(self.features)
-        own = zip(self.features, self.widths, gaps, strict=True)
+        every = [frozenset(range(width)) for width in self.widths]
+        given = gaps or [every[k] if gaps is None else () for k in range(len(every))]
         self.gaps = tuple(
-            frozenset(range(width) if feature.missing else columns)
-            for feature, width, columns in own
+            columns if feature.missing else columns.intersection(own)
+            for feature, columns, own in zip(self.features, every, given, strict=True)
         )
         self.whole = all(isinstance(one.function, Columns) for one in self.features)
         self.steps = with_needs(self.features)
@@ -126,8 +127,8 @@ class Extractor:
     ) -> "Extractor":
         """Make an extractor; compute the features of one item to find their widths.
 
-        Raises BadFeature if the features do not go together, or if one fails on `item`.
-        `where` names the item in messages.
+        All columns may have gaps. Raises BadFeature if the features do not go together,
+        or if one fails on `item`. `where` names the item in messages.
         """
         blind = cls(features, [1] * len(features))
         extraction = blind.begin(item, np.empty(0, FLOAT32), where)
@@ -137,7 +138,7 @@ class Extractor:
                 raise BadFeature(
                     f"feature {feature.name!r} returned no columns for {where}"
                 )
-        return cls(features, widths)
+        return cls(features, widths, None)
 
     def _sources(self, node: Node) -> tuple[int, ...]:
         return tuple(self.steps.index(need) for need in node.needs) or (

@@ -76,14 +76,21 @@ def may_lack(data: Prepared) -> list[int]:
     """Return groups of features, as bit masks, that may be withheld together.
 
     A group has all features that read the same columns. None of them can be computed
-    for a record that lacks all these columns.
+    for a record that lacks all these columns. A feature that may fail is a group by
+    itself, and with all others of them that need the same step.
     """
     parts: dict[frozenset[str], int] = {}
     for position, stored in enumerate(data.table.features.stored):
         if stored.reads is not None:
             read = frozenset(stored.reads)
             parts[read] = parts.get(read, 0) | 1 << position
-    return [*parts.values()]
+    extractor = data.table.features.extractor
+    failing = [k for k, own in enumerate(extractor.features) if own.fails == "without"]
+    steps = range(len(extractor.steps))
+    needs = [[k for k in failing if step in extractor.needs[k]] for step in steps]
+    groups = [[k] for k in failing] + needs
+    masks = [*parts.values(), *(sum(1 << k for k in group) for group in groups)]
+    return [mask for mask in dict.fromkeys(masks) if mask]
 
 
 def say_odd_budgets(

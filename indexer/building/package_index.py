@@ -16,6 +16,7 @@ from ..index.built_facts import BuiltGaps
 from ..index.file.pdx_file import MAX_HEADER_BYTES
 from ..index.index import Index
 from ..index.package import Package, exit_costs
+from ..index.stored_features import StoredFeature
 from .cache import digest
 from .candidates import Candidates, expected_of, intervals_of, may_lack
 from .costs.cost_curves import cost_curves
@@ -61,7 +62,7 @@ def package_index(
     package = Package(
         kind=data.table.dataset.kind,
         labels=data.table.dataset.labels,
-        features=data.final.features.stored,
+        features=tuple(_with_gaps(data)),
         costs=costs.table,
         masks=np.array(masks, np.uint64),
         orders=candidates.orders,
@@ -84,6 +85,20 @@ def package_index(
     checks = exit_costs(exits.margins, fallbacks, kept.model_costs)
     curves = cost_curves(costs.table, package.masks, package.model_s, checks)
     return Index.from_candidates(curves, qualities, candidates.sizes, package)
+
+
+def _with_gaps(data: Prepared) -> list[StoredFeature]:
+    """Return the features, with the columns of functions that NaN occurs in."""
+    tables = [data.final, *([data.fresh] if data.fresh else [])]
+    stored = []
+    for position, one in enumerate(data.final.features.stored):
+        columns = data.final.features.extractor.columns(position)
+        own = [np.isnan(table.values[:, columns]).any(axis=0) for table in tables]
+        gaps = np.flatnonzero(np.any(own, axis=0)).tolist()
+        if gaps and one.columns is None:
+            one = msgspec.structs.replace(one, gaps=gaps)
+        stored.append(one)
+    return stored
 
 
 def _report(
@@ -111,7 +126,7 @@ def _report(
         "curves": costs.curves.facts(data.table.features.extractor),
         "search": searched.facts,
         "remarks": trainer.remarks(sorted(searched.qualities)),
-        "samples": _samples(dataset),
+        "samples": _samples(data.table.sound()),
     }
 
 

@@ -133,6 +133,8 @@ def _compute_features(
     if not lacking and goal is not None and fresh is not None:
         own = fresh.dataset  # some of its items may have been unusable
         lacking = goal.lacking(own.groups, own.codes, own.labels)
+    told = dict.fromkeys([*computed.warnings, *(fresh.warnings if fresh else ())])
+    facts = facts._replace(warnings=[*facts.warnings, *told])
     metric = metric_of(terms, table.dataset.labels)
     return Prepared(
         terms,
@@ -154,7 +156,7 @@ def _without_rare(table: FeatureTable, parts: int, terms: Terms) -> FeatureTable
     values = table.values
     if len(rows) < len(values):  # a large table is not copied for nothing
         values = values[rows]
-    return FeatureTable(dataset, table.features, values)
+    return table._replace(dataset=dataset, values=values)
 
 
 def _learn(

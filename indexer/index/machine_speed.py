@@ -6,6 +6,7 @@ the sample items in the index, and a server measures the same work. The ratios o
 two measurements are factors for all costs.
 """
 
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -194,7 +195,9 @@ def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
     `parts` is the result of `time_features`, and `models` of `time_models`. `steps` is
     the number of steps.
     """
-    middle = np.nanmedian(parts, axis=0)
+    with warnings.catch_warnings():  # of declared seconds, which are NaN throughout
+        warnings.simplefilter("ignore", RuntimeWarning)
+        middle = np.nanmedian(parts, axis=0)
     return MachineTimes(
         middle[:, 0],
         middle[:, 1 : 1 + steps],

@@ -85,6 +85,9 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     columns: StoredColumns | None = None
     learned: StoredTerms | UnsetType = UNSET  # unlike None not written into an index
     text: StoredText | UnsetType = UNSET
+    # Ascending positions of the columns that were NaN for some items of the build; of a
+    # function, not of a group of columns
+    gaps: list[Annotated[int, msgspec.Meta(ge=0)]] | UnsetType = UNSET
 
     @property
     def reads(self) -> list[str] | None:
@@ -109,17 +112,22 @@ def load_extractor(
     stored: Sequence[StoredFeature],
     files: Sequence[Path] = (),
     learned: Mapping[str, TermWeights] = NOT_ANY,
+    *,
+    building: bool = False,
 ) -> Extractor:
     """Find the code of every stored feature, and make an extractor of the features.
 
     `files` are the user's files with features, because an index never names files. Each
     file runs once, so features that share a step get the same step object. `learned`
-    has the term weights of learned features, by name. Raises BadFeature if the
+    has the term weights of learned features, by name. If `building`, every column may
+    be NaN, since the gaps are not known yet. Raises BadFeature if the
     fingerprint of a feature's code differs from the stored fingerprint.
     """
     own = {feature.name: feature for feature in load_features([], files)}
     features = [_resolve(feature, own, learned) for feature in stored]
-    return Extractor(features, [feature.width for feature in stored])
+    gaps = [one.gaps or () for one in stored]
+    widths = [feature.width for feature in stored]
+    return Extractor(features, widths, None if building else gaps)
 
 
 def _resolve(

@@ -7,7 +7,9 @@ one, then for items that lack two parts or all but two, and so on.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import reduce
 from itertools import combinations
+from operator import or_
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +39,13 @@ def best_without(
 ) -> Rows:
     """Return the rows of candidates to index in addition to `kept`.
 
-    Each of `parts` is a mask of features that an item lacks together. For each
-    combination of missing parts, `prune` is applied to the candidates (`masks`) that
-    need no missing feature. The candidates that it returns are tried, the most accurate
-    first. A candidate is added if its accuracy is at least `WORTH` higher than that of
-    every indexed candidate that needs no missing feature either and costs no more at
-    the largest size. For `coefficients`, `accuracies`, `sizes` and `budgets` see
-    `prune`.
+    Each of `parts` is a mask of features that an item lacks together; parts may
+    overlap. For each combination of missing parts, `prune` is applied to the candidates
+    (`masks`) that need no missing feature. The candidates that it returns are tried,
+    the most accurate first. A candidate is added if its accuracy is at least `WORTH`
+    higher than that of every indexed candidate that needs no missing feature either and
+    costs no more at the largest size. For `coefficients`, `accuracies`, `sizes` and
+    `budgets` see `prune`.
     """
     sets, costs = np.array(masks, np.uint64), costs_at(coefficients, sizes[1])
     found, most = list(kept), max(MORE, len(kept)) + len(kept)
@@ -71,11 +73,11 @@ def _levels(parts: Sequence[int]) -> Iterator[list[int]]:
     The first list has the combinations of one part, and those of all parts but one. The
     second list has those of two parts, and those of all parts but two; and so on.
     """
-    every, seen = sum(parts), set[int]()
-    for k in range(1, len(parts) // 2 + 1):
-        lacked = [sum(some) for some in combinations(parts, k)]
+    every, seen = reduce(or_, parts, 0), set[int]()
+    for k in range(1, max(len(parts) // 2, 1) + 1):
+        lacked = [reduce(or_, some) for some in combinations(parts, k)]
         level = [*lacked, *(every ^ mask for mask in lacked)]
-        level = [mask for mask in dict.fromkeys(level) if mask not in seen]
+        level = [mask for mask in dict.fromkeys(level) if mask and mask not in seen]
         seen.update(level)
         yield level
         if len(seen) >= PATTERNS:

@@ -94,7 +94,7 @@ def measure_costs(data: Prepared, resources: Resources) -> MeasuredCosts:
     extractor = data.table.features.extractor
     measurer = Measurer(extractor, terms.quantile, resources.times, resources.progress)
     curves = measurer.curves(
-        measuring_items(dataset, terms.items),
+        measuring_items(data.table.sound(), terms.items),
         terms.repeats,
         data.project.seed,
         name=data.keys.times,

@@ -11,7 +11,13 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from polydom.features.errors import BadFeature, BadItem, BadProject
+from polydom.features.errors import (
+    BadFeature,
+    BadItem,
+    BadProject,
+    FeatureFailed,
+    PolydomError,
+)
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint, unsteady
@@ -98,7 +104,7 @@ class ProjectFeatures:
         features = [*(self.extractor.features if self.stored else ())]
         features += learned.extractor.features
         stored = [*self.stored, *learned.stored]
-        extractor = Extractor(features, [one.width for one in stored])
+        extractor = Extractor(features, [one.width for one in stored], None)
         return ProjectFeatures(stored, self.files, extractor, (), learned.learned)
 
     @property
@@ -111,7 +117,9 @@ class ProjectFeatures:
             key = msgspec.msgpack.encode(self.stored), self.files
             if key not in _LOADED:
                 _LOADED.clear()
-                _LOADED[key] = load_extractor(self.stored, self.files, self.learned)
+                _LOADED[key] = load_extractor(
+                    self.stored, self.files, self.learned, building=True
+                )
             return _LOADED[key]
         return self._extractor
 
@@ -234,19 +242,24 @@ def _refuse_unsteady(
 def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
     """Find each feature's width; check that features are deterministic.
 
-    Widths come from the first usable item. The check computes items of all sizes twice,
-    since some features draw at random only for large items.
+    Widths come from the first usable item on which no feature fails. The check computes
+    items of all sizes twice, since some features draw at random only for large items.
     """
-    unusable: BadItem | None = None
+    unusable: PolydomError | None = None
     for item, name in zip(dataset.items, dataset.names, strict=True):
         try:
             extractor = Extractor.probe(features, item, name)
             break
         except BadItem as error:
             unusable = error
+        except FeatureFailed as failure:
+            if features[failure.feature or 0].fails != "without":
+                raise
+            unusable = failure
     else:
         raise BadProject(
-            f"all {len(dataset.items)} items are unusable; the last: {unusable}"
+            f"all {len(dataset.items)} items are unusable, or some feature fails on "
+            f"them; the last: {unusable}"
         )
     for position in spread_over_sizes(dataset, CHECKED):
         with contextlib.suppress(BadItem):

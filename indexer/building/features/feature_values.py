@@ -1,5 +1,6 @@
 """Feature values of all items: computed in parallel, and kept in the cache."""
 
+import logging
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -9,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadItem, BadProject
+from polydom.features.errors import BadFeature, BadItem, BadProject
 from polydom.features.extract import Extractor
+from polydom.features.feature import Feature
 from polydom.features.items import Item
 from polydom.features.tables.column_features import Columns
 from polydom.features.tables.records import Records
@@ -23,6 +25,8 @@ from ..cache_keys import feature_keys
 from ..data.dataset import Dataset
 from .choose_features import ProjectFeatures
 
+log = logging.getLogger("polydom")
+
 ROWS = 2**18  # rows of a table that are read at once
 STAGE = "computing features"
 
@@ -34,11 +38,35 @@ KEEP_SHARE, KEEP_S = 0.05, 10.0
 
 
 class FeatureTable(NamedTuple):
-    """N items and the values of their features, shape (N, width)."""
+    """N items and the values of their features, shape (N, width).
+
+    NaN is a missing value. The values of a feature that failed on an item are missing.
+    """
 
     dataset: Dataset
     features: ProjectFeatures
     values: NDArray[np.float32]
+    warnings: Sequence[str] = ()  # About features that failed or have missing values
+
+    def sound(self) -> Dataset:
+        """Return the items on which no feature failed, to measure times on them.
+
+        Raises BadProject if some feature failed on every item.
+        """
+        extractor = self.features.extractor
+        kept = np.ones(len(self.values), np.bool_)
+        for position, feature in enumerate(extractor.features):
+            if feature.fails == "without":
+                own = self.values[:, extractor.columns(position)]
+                kept &= ~np.isnan(own).all(axis=1)
+        if kept.all():
+            return self.dataset
+        if not kept.any():
+            raise BadProject(
+                "on every item some feature failed, so no time can be measured; leave "
+                "such features out of `use`"
+            )
+        return self.dataset.only(np.flatnonzero(kept))
 
 
 def compute_values(
@@ -52,8 +80,11 @@ def compute_values(
 ) -> FeatureTable:
     """Compute all features of all items; leave out unusable items.
 
-    Raises BadProject if an item is unusable and `on_bad_item` is "stop", and BadFeature
-    if a feature fails. The cache keeps the values computed before the error.
+    The values of a feature that fails on an item are NaN, if the feature says
+    "without"; a warning says how often it failed. Raises BadProject if an item is
+    unusable and `on_bad_item` is "stop", or if a feature fails on all items; and
+    BadFeature if a feature fails that does not say "without". The cache keeps the
+    values computed before the error.
     """
     if not features.stored:  # every feature is learned later
         empty = np.empty((len(dataset.items), 0), np.float32)
@@ -74,10 +105,53 @@ def compute_values(
         raise BadProject(f"{dataset.names[first]}: {bad[first]}")
     if len(bad) == count:
         raise BadProject(f"all {count} items are unusable; the first: {bad[0]}")
+    warnings = [*_warnings(dataset, features.extractor, values, kept.failed)]
+    for warning in warnings:
+        log.warning("%s", warning)
     if not bad:  # spares a copy of the values, which may be large
-        return FeatureTable(dataset, features, values)
+        return FeatureTable(dataset, features, values, warnings)
     usable = np.array([i not in bad for i in range(count)])
-    return FeatureTable(dataset.without(bad), features, values[usable])
+    return FeatureTable(dataset.without(bad), features, values[usable], warnings)
+
+
+def _warnings(
+    dataset: Dataset,
+    extractor: Extractor,
+    values: NDArray[np.float32],
+    failed: Mapping[int, Mapping[int, str]],
+) -> Iterator[str]:
+    """Yield a warning for each function that failed, or has NaN for some items.
+
+    `failed` has the errors of features that failed, by feature and by item. Raises
+    BadFeature if a feature has failed on all items, or has no number for any.
+    """
+    count = len(dataset.items)
+    for position, feature in enumerate(extractor.features):
+        if isinstance(feature.function, Columns):
+            continue
+        own = failed.get(position, {})
+        if own:
+            where = f"{len(own):,} of {count:,} items; the first: {own[min(own)]}"
+            if len(own) == count:
+                raise BadFeature(f"feature {feature.name!r} failed on {where}")
+            yield (
+                f"feature {feature.name!r} failed on {where}; its values are missing "
+                "there"
+            )
+        lacks: NDArray[np.bool_] = np.isnan(values[:, extractor.columns(position)])
+        if lacks.all():
+            raise BadFeature(
+                f"feature {feature.name!r} is NaN in all columns for all {count:,} "
+                "items, so nothing can be learned from it"
+            )
+        empty = np.asarray(lacks.any(axis=1))
+        empty[[*own]] = False
+        if rows := np.flatnonzero(empty).tolist():
+            yield (
+                f"feature {feature.name!r} has NaN for {len(rows):,} of {count:,} "
+                f"items, such as {dataset.names[rows[0]]}: models take it for a "
+                "missing value"
+            )
 
 
 def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Columns]:
@@ -112,6 +186,8 @@ class ComputedValues(NamedTuple):
     features: tuple[int, ...]  # Positions of the features
     rows: NDArray[np.float32]  # (n, width) float32: Values, one feature after the other
     bad: dict[int, str]  # Reasons of unusable items, by position among the n
+    # Errors of features that failed, by position among the n, and by feature
+    failed: dict[int, dict[int, str]]
     seconds: float  # Seconds that the computation took
 
 
@@ -121,6 +197,7 @@ class _Kept(NamedTuple):
     ranges: list[tuple[int, int]]
     values: NDArray[np.float32]
     bad: dict[int, str]
+    failed: dict[int, str]
 
 
 def _read_kept(
@@ -129,11 +206,14 @@ def _read_kept(
     (count, width), values = shape, arrays["values"]
     ranges = [(start, stop) for start, stop in arrays["ranges"].tolist()]
     bad = {int(row): str(why) for row, why in meta["bad"].items()}
+    # entries of older releases have no features that failed
+    failed = {int(row): str(why) for row, why in meta.get("failed", {}).items()}
     rows = sum(stop - start for start, stop in ranges)
     inside = all(0 <= start < stop <= count for start, stop in ranges)
-    if not inside or values.shape != (rows, width) or not bad.keys() <= {*range(count)}:
+    known = bad.keys() | failed.keys() <= {*range(count)}
+    if not inside or values.shape != (rows, width) or not known:
         raise BadProject(f"values of shape {values.shape} for items {ranges[:2]}")
-    return _Kept(ranges, values, bad)
+    return _Kept(ranges, values, bad, failed)
 
 
 class KeptValues:
@@ -141,7 +221,8 @@ class KeptValues:
 
     `values` (N, width) is filled with the known values. `groups` has the name under
     which each feature's values are cached, or None for a feature that is copied from a
-    table. `bad` maps positions of unusable items to reasons. `done` is the number of
+    table. `bad` maps positions of unusable items to reasons. `failed` has the errors of
+    features that failed, by feature and by item. `done` is the number of
     items for which all features are known.
     """
 
@@ -153,6 +234,8 @@ class KeptValues:
         values: NDArray[np.float32],
     ) -> None:
         self.bad: dict[int, str] = {}
+        self.failed: dict[int, dict[int, str]] = {}
+        self._features = features
         self.cache = cache
         self._groups = groups
         self._starts = features.starts
@@ -173,12 +256,18 @@ class KeptValues:
         found = self.cache.recall(name, partial(_read_kept, own.shape))
         if found is None:
             return
+        if found.failed and self._feature(position).fails != "without":
+            return  # it may fail no more: computing it again stops the build
         begun = 0
         for start, stop in found.ranges:
             own[start:stop] = found.values[begun : begun + stop - start]
             self._known[position, start:stop] = True
             begun += stop - start
         self.bad |= found.bad
+        self.failed.setdefault(position, {}).update(found.failed)
+
+    def _feature(self, position: int) -> Feature:
+        return self._features.extractor.features[position]
 
     def _columns(self, position: int) -> slice:
         return slice(self._starts[position], self._starts[position + 1])
@@ -210,6 +299,9 @@ class KeptValues:
             begun += width
         self.done += len(found.rows)
         self.bad |= {found.start + at: why for at, why in found.bad.items()}
+        for at, failed in found.failed.items():
+            for position, why in failed.items():
+                self.failed.setdefault(position, {})[found.start + at] = why
         self._added.append(found._replace(rows=found.rows[:, :0]))
         now_s = time.monotonic()
         if now_s - self._kept_s > KEEP_S + KEEP_SHARE * (now_s - self._began_s):
@@ -230,7 +322,14 @@ class KeptValues:
                 "ranges": np.array(ranges, np.int64),
                 "values": np.concatenate(parts),
             }
-            self.cache.store(f"{group}/{digest(ranges)}", {"bad": bad}, arrays)
+            failed = {
+                str(one.start + at): why[position]
+                for one in own
+                for at, why in one.failed.items()
+                if position in why
+            }
+            meta = {"bad": bad, "failed": failed}
+            self.cache.store(f"{group}/{digest(ranges)}", meta, arrays)
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -304,7 +403,7 @@ def _read_columns(
         for row in rows[doubtful].tolist():
             item, name = [records[row]], [dataset.names[row]]
             own = values[row : row + 1]
-            found = _compute_rows(item, name, features.extractor, [*at_once], own)
+            found, _ = _compute_rows(item, name, features.extractor, [*at_once], own)
             bad |= {row + at: why for at, why in found.items()}
         yield start + len(rows), bad
 
@@ -326,10 +425,11 @@ def _compute_chunk(
     begun_s = time.perf_counter()
     starts = features.starts
     rows = np.zeros((len(items), starts[-1]), np.float32)
-    bad = _compute_rows(items, names, features.extractor, lacking, rows)
+    bad, failed = _compute_rows(items, names, features.extractor, lacking, rows)
     parts = [rows[:, starts[place] : starts[place + 1]] for place in lacking]
     seconds = time.perf_counter() - begun_s
-    return ComputedValues(start, lacking, np.concatenate(parts, axis=1), bad, seconds)
+    joined = np.concatenate(parts, axis=1)
+    return ComputedValues(start, lacking, joined, bad, failed, seconds)
 
 
 def _compute_rows(
@@ -338,18 +438,22 @@ def _compute_rows(
     extractor: Extractor,
     missing: Sequence[int],
     rows: NDArray[np.float32],
-) -> dict[int, str]:
+) -> tuple[dict[int, str], dict[int, dict[int, str]]]:
     """Write the features at positions `missing` into `rows`, one row per item.
 
-    Returns a mapping from the positions of unusable items to the reasons.
+    Returns a mapping from the positions of unusable items to the reasons, and a mapping
+    from the positions of other items to the errors of features that failed.
     """
     bad: dict[int, str] = {}
+    failed: dict[int, dict[int, str]] = {}
     with one_thread():
         for at, item in enumerate(items):
             try:
                 extraction = extractor.begin(item, rows[at], names[at])
                 for position in missing:
-                    extraction.compute(position)
+                    if failure := extraction.attempt(position):
+                        failed.setdefault(at, {})[position] = str(failure)
             except BadItem as error:
                 bad[at] = str(error)
-    return bad
+                failed.pop(at, None)
+    return bad, failed

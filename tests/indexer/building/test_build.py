@@ -9,11 +9,13 @@ import msgspec
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from msgspec import UNSET
 from numpy.polynomial.polynomial import polyval
 from PIL import Image
 from rich.console import Console
 
 from polydom.features.errors import BadFeature, BadProject, NothingFits
+from polydom.features.items import text_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.index.facts import facts_of
@@ -23,6 +25,10 @@ from polydom.models.selection.race import Race
 from polydom.server.app import create_app
 from polydom.server.cli.reports.index_report import show_text
 from polydom.server.cli.reports.race_report import plot_race
+from polydom.server.engine.budget import Deadline
+from polydom.server.engine.execution import execute
+from polydom.server.engine.loading import load_planner
+from polydom.server.engine.request import Request
 from tests.support.builds import few_learners, projects
 from tests.support.builds.progresses import Stages
 from tests.support.oracles.costs import feature_seconds
@@ -307,6 +313,45 @@ def test_build_names_a_feature_that_breaks_its_promise(
     with pytest.raises(BadFeature, match=message):
         build(project, output=tmp_path / "my.pdx", cache=tmp_path / "cache")
     assert not (tmp_path / "my.pdx").exists()
+
+
+SHAKY = """\
+from polydom import feature
+
+@feature(kind="text", fails="without")
+def shaky(text):
+    if len(text) % 7 == 0:
+        raise LookupError("down")
+    return [text.count("!") / len(text), float("nan") if len(text) % 5 == 0 else 1.0]
+
+@feature(kind="text")
+def half(text):
+    return [text.count("!") if len(text) % 2 else 0]
+"""
+
+
+def test_an_index_answers_items_on_which_a_feature_fails_as_in_the_build(
+    tmp_path: Path,
+) -> None:
+    path, own = own_project(tmp_path, "shaky", "return 1"), tmp_path / "own.py"
+    own.write_text(SHAKY)
+    text = path.read_text().replace('["text_length"]', '["shaky", "half"]')
+    path.write_text(text)
+    index = build(path, output=tmp_path / "my.pdx", cache=tmp_path / "cache")
+    assert index.package is not None
+    stored = {one.name: one for one in index.package.features}
+    gaps = {name: one.gaps for name, one in stored.items() if one.gaps is not UNSET}
+    assert gaps == {"shaky": [0, 1]}
+    assert any("'shaky' failed on" in line for line in index.package.meta["warnings"])
+    shaky = 1 << [*stored].index("shaky")
+    needs = [bool(mask & shaky) for mask in index.package.masks.tolist()]
+    assert needs.count(False) > 1, "a set without the feature is kept"
+    planner = load_planner(tmp_path / "my.pdx", [own])
+    assert needs[planner.top(100.0)[0]]
+    for length, reason in ((98, "feature_failed"), (100, None), (101, None)):
+        item = text_item(("see you " * 20)[:length])
+        outcome = execute(planner, Request(item, Deadline(planner.now(), 60.0)))
+        assert (outcome.reason, needs[outcome.row]) == (reason, reason is None)
 
 
 def test_build_refuses_columns_that_no_row_has(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def test_a_class_too_small_stops_a_build_before_any_feature(
         _ = builder.table
     assert list(stages.done) == ["reading items"]
     plan = table(tmp_path, fewest, **more)
-    dataset, _, values = StagedBuild(plan, tmp_path / "c").table
+    dataset, _, values, _ = StagedBuild(plan, tmp_path / "c").table
     assert dataset.labels == ("a", "b", "c")
     assert len(values) == 80 + fewest
 

@@ -163,7 +163,7 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
     project = projects.TEXTS + f"[search]\n{search}\n"
     folder = projects.texts(tmp_path, count=60, project=project)
     builder = StagedBuild(Project.load(folder / "PROJECT.toml"), tmp_path / "cache")
-    dataset, _, values = builder.table
+    dataset, _, values, _ = builder.table
     trainer = builder.trainer
     masks = [0b0000, 0b0010, 0b0111]
     list(trainer.qualities(masks))

@@ -1,5 +1,6 @@
 """Values of items: computed once, kept, and of a table's rows read at once."""
 
+import json
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from polydom.features.errors import BadProject
+from polydom.features.errors import BadFeature, BadProject, FeatureFailed
 from polydom.features.tables.records import Records
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.read_items import load_data
@@ -191,7 +192,7 @@ def test_kept_values_are_those_that_were_added_and_the_rest_is_missing(
             columns = [wanted[start:stop, _columns(n)] for n in lacking]
             rows = np.concatenate(columns, axis=1)
             torn = {0: "torn"} if draw.random() < 0.3 else {}
-            kept.add(ComputedValues(start, lacking, rows, torn, 0.1))
+            kept.add(ComputedValues(start, lacking, rows, torn, {}, 0.1))
             known[list(lacking), start:stop] = True
             bad |= {start + at: why for at, why in torn.items()}
         kept.keep()
@@ -206,6 +207,78 @@ def test_kept_values_are_those_that_were_added_and_the_rest_is_missing(
         own = values[:, _columns(n)]
         np.testing.assert_array_equal(own[known[n]], wanted[known[n]][:, _columns(n)])
         assert np.isnan(own[~known[n]]).all()
+
+
+FAILING = """\
+from polydom import feature
+
+@feature(kind="text", fails={fails!r})
+def shaky(text):
+    if len(text) % 3 == 0:
+        raise LookupError("down")
+    return [len(text), text.count("e")]
+
+@feature(kind="text")
+def gappy(text):
+    return [float("nan") if len(text) % 4 == 0 else 1.0, text.count("a")]
+"""
+
+
+def failing(folder: Path, fails: str, most: int = 40) -> FeatureTable:
+    (folder / "mine.py").write_text(FAILING.format(fails=fails))
+    texts = [{"text": "ae" * 20 + "x" * n, "label": "ab"[n % 2]} for n in range(most)]
+    lines = "".join(json.dumps(one) + "\n" for one in texts)
+    (folder / "texts.jsonl").write_text(lines)
+    content = {"data": {"texts": "texts.jsonl"}, "features": {"files": ["mine.py"]}}
+    project = Project.from_mapping(content, folder=folder)
+    dataset = load_data(project)
+    features = choose_features(project, dataset)
+    given: dict[str, Any] = {"workers": Workers.here(1), "cache": Cache(folder / "c")}
+    return compute_values(
+        dataset, features, on_bad_item="stop", progress=Stages(), **given
+    )
+
+
+def test_values_of_a_feature_that_fails_are_missing_and_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = failing(tmp_path, "without")
+    lengths = np.arange(40) + 40
+    lacks = np.isnan(table.values)
+    assert lacks[:, :2].all(axis=1).tolist() == (lengths % 3 == 0).tolist()
+    assert lacks[:, 2].tolist() == (lengths % 4 == 0).tolist()
+    assert not lacks[:, 3].any()
+    assert [*table.warnings] == [
+        "feature 'shaky' failed on 13 of 40 items; the first: feature 'shaky' raised "
+        "LookupError for texts.jsonl, line 3: down; its values are missing there",
+        "feature 'gappy' has NaN for 10 of 40 items, such as texts.jsonl, line 1: "
+        "models take it for a missing value",
+    ]
+    assert [record.getMessage() for record in caplog.records] == [*table.warnings]
+    assert [len(str(item.payload)) % 3 for item in table.sound().items].count(0) == 0
+    again = failing(tmp_path, "without")
+    assert np.array_equal(again.values, table.values, equal_nan=True)
+    assert again.warnings == table.warnings
+    with pytest.raises(FeatureFailed, match="'shaky' raised LookupError for texts"):
+        failing(tmp_path, "refuse")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('raise LookupError("down")', "some feature fails on them; the last: feature"),
+        ("return [float('nan')] * 2", "'odd' is NaN in all columns for all 4 items"),
+    ],
+)
+def test_a_feature_without_any_number_stops_a_build(
+    tmp_path: Path, body: str, message: str
+) -> None:
+    head = 'from polydom import feature\n\n@feature(kind="record", fails="without")\n'
+    (tmp_path / "mine.py").write_text(f"{head}def odd(record):\n    {body}\n")
+    (tmp_path / "rows.csv").write_text("age,label\n" + "1,a\n2,b\n" * 2)
+    features = {"files": ["mine.py"], "use": ["odd"]}
+    with pytest.raises((BadProject, BadFeature), match=message):
+        values(tmp_path, at_once=True, features=features)
 
 
 def _columns(feature: int) -> slice:
