@@ -276,9 +276,13 @@ class Execution(ABC):
         margin = plan.margins[k]
         if margin == math.inf:
             return False
-        _, scores = self._ask(plan.answers[k])
+        planner, row = self._planner, plan.answers[k]
+        code, scores = self._ask(row)
         second, best = sorted(scores)[-2:]
-        return best - second > margin
+        if best - second <= margin:
+            return False
+        barred = planner.barred
+        return barred is None or planner.package.models[row].classes[code] != barred
 
     def _audit_draws(self, plan: Plan) -> bool:
         planner = self._planner

@@ -92,6 +92,7 @@ class Planner:
         # True if a plan too short to be timed took long; then the next plan is timed.
         self.suspects = False
         self.audit = ExitAudit(promised_alpha(index), audit)
+        self.barred = barred_class(index)
         self.failures = FeatureFailures(now)
         self.adopt(index, index.package)
 
@@ -404,9 +405,20 @@ class Planner:
 
 
 def promised_alpha(index: Index) -> float | None:
-    """Return the share of answers that early exits may change; None without exits."""
+    """Return the share of answers that early exits may change; None without exits.
+
+    It is the largest share of the classes: no more of all answers can change.
+    """
     exits = exits_of(index.package.meta) if index.package else None
     return exits.alpha if exits else None
+
+
+def barred_class(index: Index) -> int | None:
+    """Return the class, of two, that no plan answers early; None if there is none."""
+    exits = exits_of(index.package.meta) if index.package else None
+    if exits is None or exits.sides == "both":
+        return None
+    return 1 if exits.sides == "negative" else 0
 
 
 def make_anytime(index: Index, unit: str) -> AnytimeRule | None:

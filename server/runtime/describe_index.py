@@ -21,6 +21,7 @@ from polydom.models.trees.self_test import TRUST
 
 from ..engine.loading import package_of
 from ..schema.facts import (
+    ClassExitFacts,
     ColumnFacts,
     CurvesFacts,
     ExitFacts,
@@ -156,7 +157,16 @@ def read_exits(
     if not (package.margins or any(plan.schedule for plan in built.plans)):
         return None
     plans = [
-        PlanExitFacts(names[plan.row], plan.early, plan.saved, plan.changed)
+        PlanExitFacts(
+            names[plan.row],
+            plan.early,
+            plan.saved,
+            plan.changed,
+            [
+                ClassExitFacts(label, one.bound, one.items, one.changed)
+                for label, one in zip(package.labels, plan.classes, strict=False)
+            ],
+        )
         for plan in built.plans
     ]
     return ExitFacts(
@@ -167,6 +177,8 @@ def read_exits(
         early=sum(plan.early for plan in plans) / len(plans),
         saved=sum(plan.saved for plan in plans) / len(plans),
         plans=plans,
+        alphas=dict(zip(package.labels, built.alphas, strict=False)),
+        sides=built.sides,
     )
 
 

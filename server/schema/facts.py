@@ -154,6 +154,16 @@ class Rescaling(msgspec.Struct, frozen=True):
         ]
 
 
+class ClassExitFacts(msgspec.Struct, frozen=True):
+    """What is promised of the items that a whole plan answers with one class."""
+
+    label: str
+    bound: float  # Largest share of these items whose answer early exits change
+    # Calibration items that the whole plan answers with the class, and changed ones
+    items: int
+    changed: int
+
+
 class PlanExitFacts(msgspec.Struct, frozen=True):
     """The effect of one plan's early exits on the items that they were fitted on."""
 
@@ -161,12 +171,16 @@ class PlanExitFacts(msgspec.Struct, frozen=True):
     early: float  # Share of items answered before the last feature
     saved: float  # Share of the features' cost that early exits save
     changed: float  # Share of answers that differ from those of the whole plan
+    # Promises by class; empty if nothing is promised, or only for all answers together
+    classes: list[ClassExitFacts] = []
 
 
 class ExitFacts(msgspec.Struct, frozen=True):
     """The guarantee of an index's early exits, and the share of cost that they save."""
 
-    alpha: float  # Largest share of each plan's answers that its exits may change
+    # Largest share of a class's answers that exits of a plan may change. In indexes of
+    # older releases, which have no `alphas`: the same of all answers of a plan
+    alpha: float
     # Confidence that `alpha` holds for new items; None without that guarantee
     confidence: float | None
     # Number of items that fitted the exits, and of items that calibrated the guarantee
@@ -176,6 +190,11 @@ class ExitFacts(msgspec.Struct, frozen=True):
     early: float
     saved: float
     plans: list[PlanExitFacts]  # Results for each set's plan
+    # Share of each class's answers that may change, by label
+    alphas: dict[str, float] = {}
+    # Classes that may be answered early, if there are two: "both", "negative" for the
+    # first only, "positive" for the second only
+    sides: Literal["both", "negative", "positive"] = "both"
 
 
 class IndexFacts(msgspec.Struct):

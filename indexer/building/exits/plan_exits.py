@@ -6,12 +6,13 @@ asks for a confidence, exits are calibrated on items that no other stage uses.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import TooFewRows
+from polydom.models.qwyc.calibration import ClassTests
 from polydom.models.qwyc.confidence_bound import Groups
 from polydom.models.scoring.model import Model
 
@@ -28,11 +29,12 @@ from ..training.progressive_search import CostOf
 from ..training.refit import KeptModels
 from ..training.train_sets import Trainer
 from .checkpoints import BARRED, Answers, CheckpointExits, answers_of, fit_exits
-from .schedules import Evaluator, ScheduleFitter, divide_aside
+from .schedules import Evaluator, ScheduleFitter, can_stop, divide_aside
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Margins = tuple[tuple[float, ...], ...]
+Kind = Literal["checkpoints", "schedule", "both"]  # kinds of exits of one plan
 
 PAYS = 0.05  # share of a plan's mean cost that its exits must save at least
 
@@ -92,6 +94,7 @@ class Trial:
     """Exits tried for one plan, and the mean cost that they save."""
 
     checkpoints: CheckpointExits
+    kind: Kind = "both"
     saved: float = 0.0
     evaluator: Evaluator | None = None
     times: AnswerTimes | None = None
@@ -106,6 +109,15 @@ class PlanCosts:
     # (K + 1,): Costs of the features between the previous checkpoint and this one
     steps: Floats
     checks: Floats  # (K + 1,): Costs of the candidates' whole models
+
+    @property
+    def changes(self) -> Rows:
+        """Checkpoints at which another candidate answers than before.
+
+        The others are no exits. Checkpoint 0 is none either, since no feature of the
+        item is known there.
+        """
+        return np.flatnonzero(np.diff(self.candidates)) + 1
 
     @property
     def whole(self) -> float:
@@ -123,6 +135,10 @@ class PlanCosts:
         asked[-1] = self.checks[-1]
         paid: Floats = np.cumsum(self.steps + asked)[at]
         return paid
+
+
+def _no_model(mask: int) -> Model:
+    raise AssertionError(f"no model of the set {mask:x} is to be asked")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,6 +162,11 @@ class PlanExitFitter:
     weight: float = 1.0  # Units of the budget that a second costs
     # True if the index keeps models that were trained again on all items
     refitted: bool = False
+    # Fitter that chooses the kinds of exits: for the same shares, without confidence,
+    # and without a look at the calibration items; None without a confidence
+    rehearsal: "PlanExitFitter | None" = None
+    # Function that returns the model of a feature set that the search has trained
+    searched: Callable[[int], Model] = _no_model
 
     @property
     def _known(self) -> list[ItemAnswers]:
@@ -198,45 +219,84 @@ class PlanExitFitter:
         )
 
     def _best(self, costs: PlanCosts, mask: int, model: Model, timer: Timer) -> Trial:
-        """Try exits at checkpoints, a schedule, and both; return the best of them.
+        """Choose the kind of a plan's exits, then fit and calibrate exits of this kind.
 
-        If none of them saves enough, the result has no exits.
+        If there is a choice and a confidence, the `rehearsal` makes it. Calibration
+        items play no part in it, and only the chosen exits are calibrated: the best of
+        several calibrated exits would break its promise more often than each of them.
+        If the exits save too little, the result has none.
         """
         least = PAYS * costs.whole
-        trials = [Trial(CheckpointExits(np.full(len(costs.steps), np.inf)))]
-        at_checkpoints = self._try(costs, self.goal)
-        trials.append(at_checkpoints)
-        row = int(costs.candidates[-1])
+        nothing = Trial(CheckpointExits(np.full(len(costs.steps), np.inf)))
+        kinds = self._kinds(costs, model, least)
+        if self.rehearsal is not None and len(kinds) > 1:
+            own = self.rehearsal.searched(mask)
+            best = self.rehearsal._compared(kinds, costs, mask, own, timer, least)
+            kinds = [best.kind] if best.saved > least else []
+        if not kinds:
+            return nothing
+        best = self._compared(kinds, costs, mask, model, timer, least)
+        return best if best.saved > least else nothing
 
-        def follow(goal: ExitGoal, checkpoints: CheckpointExits) -> Trial | None:
-            if self.schedules is None or costs.checks[-1] < least:
-                return None
-            evaluator = self.schedules.fit(model, mask, goal)
-            if evaluator is None:
-                return None
-            times = timer(row, goal, evaluator)
-            saved = self._saved(costs, checkpoints, times)
-            return Trial(checkpoints, saved, evaluator, times)
+    def _kinds(self, costs: PlanCosts, model: Model, least: float) -> list[Kind]:
+        """Return the kinds of exits that the plan of a model can have.
 
-        if scheduled := follow(self.goal, trials[0].checkpoints):
-            trials.append(scheduled)
-            if min(at_checkpoints.saved, scheduled.saved) > least:
-                half = self.goal.half
-                both = follow(half, self._try(costs, half).checkpoints)
-                trials += [both] if both else []
-        best = max(trials, key=lambda trial: trial.saved)
-        return best if best.saved > least else trials[0]
-
-    def _try(self, costs: PlanCosts, goal: ExitGoal) -> Trial:
-        """Fit the exits at the checkpoints of one plan.
-
-        A checkpoint is no exit if the previous checkpoint has the same candidate.
-        Checkpoint 0 is no exit either, since no feature of the item is known there.
+        Exits at checkpoints must be proven for every class, as no bounds prove them.
         """
-        margins = np.full(len(costs.steps), np.inf)
-        changes = np.flatnonzero(np.diff(costs.candidates)) + 1  # checkpoints
-        if len(changes) < 2:
-            return Trial(CheckpointExits(margins))
+        row, kinds = int(costs.candidates[-1]), list[Kind]()
+        if len(costs.changes) > 1 and not self._lacking(self.goal, row).any():
+            kinds.append("checkpoints")
+        if self.schedules is not None and costs.checks[-1] >= least and can_stop(model):
+            kinds.append("schedule")
+        if len(kinds) == 2 and not self._lacking(self.goal.half, row).any():
+            kinds.append("both")
+        return kinds
+
+    def _lacking(self, goal: ExitGoal, row: int) -> NDArray[np.bool_]:
+        """Return a mask (K,) of the classes with too few items to calibrate on."""
+        shares = goal.shares(self.labels)
+        if goal.confidence is None or self.fresh is None:
+            return np.zeros(len(shares), np.bool_)
+        codes, groups = self.fresh.choices[:, row], self.fresh.groups
+        return ClassTests.of(codes, shares, goal.confidence, groups).lacking
+
+    def _compared(
+        self,
+        kinds: Sequence[Kind],
+        costs: PlanCosts,
+        mask: int,
+        model: Model,
+        timer: Timer,
+        least: float,
+    ) -> Trial:
+        """Fit exits of several kinds to a plan, and return those that save most.
+
+        Both kinds of exits are tried together if each saves more than `least` alone.
+        """
+        tried: list[Trial] = []
+        for kind in kinds:
+            if kind != "both" or min([one.saved for one in tried], default=1.0) > least:
+                tried.append(self._trial(kind, costs, mask, model, timer))
+        return max(tried, key=lambda trial: trial.saved)
+
+    def _trial(
+        self, kind: Kind, costs: PlanCosts, mask: int, model: Model, timer: Timer
+    ) -> Trial:
+        """Fit exits of one kind to a plan."""
+        goal = self.goal.half if kind == "both" else self.goal
+        exits = CheckpointExits(np.full(len(costs.steps), np.inf))
+        if kind != "schedule":
+            exits = self._at_checkpoints(costs, goal)
+        evaluator, times = None, None
+        if kind != "checkpoints" and self.schedules is not None:
+            evaluator = self.schedules.fit(model, mask, goal)
+        if evaluator is not None:
+            times = timer(int(costs.candidates[-1]), goal, evaluator)
+        return Trial(exits, kind, self._saved(costs, exits, times), evaluator, times)
+
+    def _at_checkpoints(self, costs: PlanCosts, goal: ExitGoal) -> CheckpointExits:
+        """Fit the exits at the checkpoints of one plan, of which there are several."""
+        margins, changes = np.full(len(costs.steps), np.inf), costs.changes
         paid_from = np.append(
             0, changes[:-1] + 1
         )  # the first checkpoint paid with each
@@ -253,10 +313,9 @@ class PlanExitFitter:
                 groups=fresh.groups if fresh and calibrated else None,
             )
         except TooFewRows:
-            return Trial(CheckpointExits(margins))
+            return CheckpointExits(margins)
         margins[changes] = fitted.thresholds
-        exits = CheckpointExits(margins, fitted.promise)
-        return Trial(exits, self._saved(costs, exits))
+        return CheckpointExits(margins, fitted.promise)
 
     def _saved(
         self,
@@ -393,18 +452,35 @@ def fit_plan_exits(
     early = {"both": [0, 1], "negative": [0], "positive": [1]}[goal.sides]
     barred = np.setdiff1d(np.arange(2), early)
     with resources.progress.stage("fitting exits", len(masks)) as on_progress:
+        fitted = ItemAnswers(
+            *trainer.answers(masks),
+            table.dataset.groups[tested],
+            table.values[tested],
+        ).without(barred)
+        rehearsal = None
+        if goal.confidence is not None:
+            asked = goal._replace(confidence=None)
+            key = digest(trainer.task.key)
+            whole = ScheduleFitter(
+                table.values[tested], None, None, labels, resources.times, key
+            )
+            rehearsal = PlanExitFitter(
+                asked,
+                labels,
+                fitted,
+                schedules=whole,
+                weight=costs.weight,
+                searched=trainer.model,
+            )
         fitter = PlanExitFitter(
             goal,
             labels,
-            ItemAnswers(
-                *trainer.answers(masks),
-                table.dataset.groups[tested],
-                table.values[tested],
-            ).without(barred),
+            fitted,
             None if fresh is None else _answers(models, fresh).without(barred),
             _schedule_fitter(goal, data, trainer, resources),
             costs.weight,
             project.refits,
+            rehearsal,
         )
         return fitter.all(
             masks,

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 # number of sizes in the table of budgets: a small, a medium and a large item
 TABLED = 3
 ENOUGH = 1.05  # largest proven alpha of a search that needs no more time
+SHOWN_CLASSES = 20  # classes of which is said what is proven
 SHOWN = 5  # most skipped items, and most remarks of learners, that the summary names
 
 
@@ -226,7 +227,8 @@ def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
     if built.search is not UNSET:
         yield from _tried_lines(facts, built.search, built)
     if facts.build.get("exits"):
-        yield _exit_line(exits_of(facts.build), "lacking" in facts.build["exits"])
+        exits, lacking = exits_of(facts.build), "lacking" in facts.build["exits"]
+        yield _exit_line(exits, lacking, facts.labels or ())
     if timed and built.measured and built.measured.busy:
         yield f"warning: {_busy_words(built.measured)}"
     for remark, count in [*built.remarks.items()][:SHOWN]:
@@ -275,7 +277,7 @@ def _better_words(alpha_of: AlphaOf, alpha: float, facts: Facts) -> str:
     return f"be more than {alpha:.3g} times as {good}"
 
 
-def _exit_line(exits: BuiltExits | None, lacking: bool) -> str:
+def _exit_line(exits: BuiltExits | None, lacking: bool, labels: Sequence[str]) -> str:
     """Return a sentence: whether answers come early, and how many of them change.
 
     `lacking` is True if there were too few items to calibrate early exits.
@@ -294,8 +296,20 @@ def _exit_line(exits: BuiltExits | None, lacking: bool) -> str:
         sure = f"with {exits.confidence:.0%} confidence"
     return (
         f"where it is sure early, it answers before all is computed{how}; at most "
-        f"{exits.alpha:.2%} of answers change by that, {sure}"
+        f"{_shares_changed(exits, labels)} change by that, {sure}"
     )
+
+
+def _shares_changed(exits: BuiltExits, labels: Sequence[str]) -> str:
+    """Say which share of the answers of each class early exits may change."""
+    shares = dict(zip(labels, exits.alphas, strict=False))
+    if not shares:  # an index of an older release
+        return f"{exits.alpha:.2%} of all answers"
+    if len({*shares.values()}) == 1:
+        return f"{exits.alpha:.2%} of each class's answers"
+    named = [f"{share:.2%} of answers {label!r}" for label, share in shares.items()]
+    more = ", ..." if len(named) > SHOWN else ""
+    return ", ".join(named[:SHOWN]) + more
 
 
 def _where_words(measured: BuiltLoad | None) -> str:
@@ -422,9 +436,16 @@ def _exit_lines(facts: Facts) -> Iterator[str]:
         yield "no early exits: none would save a plan a twentieth of its cost"
         return
     yield (
-        f"plans answer early where at most {exits.alpha:.2%} of answers change, "
-        f"{promise}"
+        "plans answer early where at most "
+        f"{_shares_changed(exits, facts.labels or ())} change, {promise}"
     )
+    if exits.sides != "both" and facts.labels:
+        negative, positive = map(repr, facts.labels)
+        sooner, whole = negative, positive
+        if exits.sides == "positive":
+            sooner, whole = positive, negative
+        yield f"  only answers {sooner} come early; {whole} is always computed whole"
+    yield from _class_lines(exits, facts.labels or ())
     if early:
         yield (
             f"  after some features {early:.0%} of the time on average, which saves "
@@ -435,6 +456,24 @@ def _exit_lines(facts: Facts) -> Iterator[str]:
             f"  {len(means)} models stop early: after {min(means):.0%} to "
             f"{max(means):.0%} of their base models on average"
         )
+
+
+def _class_lines(exits: BuiltExits, labels: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each class: what was proven of it, over all plans with exits."""
+    plans = [plan.classes for plan in exits.plans if plan.classes]
+    if not plans:
+        return
+    for label, *ones in list(zip(labels, *plans, strict=False))[:SHOWN_CLASSES]:
+        fewest, most = min(one.items for one in ones), max(one.items for one in ones)
+        counted = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+        proven = [one for one in ones if one.bound]
+        line = f"  {label!r}: {counted} calibration items"
+        if proven:
+            line += f", of which at most {max(one.changed for one in proven):,} changed"
+        if len(proven) < len(ones):
+            of_all = "" if not proven else f" by {len(ones) - len(proven)} plans"
+            line += f"; never left early{of_all}, or only where nothing can overrule it"
+        yield line
 
 
 def show_schedules(facts: Facts, console: "Console") -> None:

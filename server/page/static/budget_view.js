@@ -95,6 +95,7 @@ export class BudgetView {
     if (exits?.early) {
       notes.push(`${showShare(exits.early)} of items are answered before the last feature, which saves ${showShare(exits.saved)} of the features' cost.`);
     }
+    if (exits?.early || set.schedule) notes.push(...promiseNotes(facts.exits, exits));
     return notes;
   }
 
@@ -137,4 +138,21 @@ function strong(set, facts) {
   if (!set.features.length) return [make("strong", {}, nameSet(set, facts))];
   return set.features.flatMap((name, k, all) =>
     [k ? (k === all.length - 1 ? " and " : ", ") : "", make("strong", {}, name)]);
+}
+
+// What an index promises of early answers; `plan` are the promises of one plan, if any.
+function promiseNotes(exits, plan) {
+  if (!exits) return [];
+  const sure = exits.confidence ? `with ${showShare(exits.confidence)} confidence` : "of the items that exits were fitted on";
+  const shares = Object.entries(exits.alphas ?? {});
+  if (!shares.length) return [`At most ${showShare(exits.alpha)} of all early answers differ from whole ones, ${sure}.`];
+  const alike = new Set(shares.map(([, share]) => share)).size === 1;
+  const said = alike ? `${showShare(exits.alpha)} of the items of each class`
+    : shares.slice(0, 5).map(([label, share]) => `${showShare(share)} of ${label}`).join(", ");
+  const notes = [`Answering early changes at most ${said}, ${sure}.`];
+  const never = (plan?.classes ?? []).filter((one) => !one.bound).map((one) => one.label);
+  if (never.length) {
+    notes.push(`Never left early, or only where nothing can overrule the answer: ${never.slice(0, 5).join(", ")}${never.length > 5 ? ", ..." : ""}.`);
+  }
+  return notes;
 }

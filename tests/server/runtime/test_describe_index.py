@@ -14,6 +14,7 @@ from polydom.server.runtime.describe_index import (
     read_schedules,
 )
 from polydom.server.schema.facts import (
+    ClassExitFacts,
     ExitFacts,
     Kernels,
     PlanExitFacts,
@@ -49,6 +50,23 @@ def test_facts_are_those_of_the_build_with_their_means() -> None:
             PlanExitFacts(NAMES[3], 0.5, 0.25, 0.01),
         ],
     )
+
+
+def test_promises_are_told_by_label() -> None:
+    prior, best = BUILT["plans"]
+    classes = [
+        {"bound": 0.1, "items": 90, "changed": 4},
+        {"bound": 0.0, "items": 10, "changed": 0},
+    ]
+    more = {"alphas": [0.1, 0.05], "sides": "negative"}
+    facts = read({**BUILT, **more, "plans": [prior, {**best, "classes": classes}]})
+    assert facts is not None
+    assert facts.alphas == {"ham": 0.1, "spam": 0.05}
+    assert facts.sides == "negative"
+    assert facts.plans[1].classes == [
+        ClassExitFacts("ham", 0.1, 90, 4),
+        ClassExitFacts("spam", 0.0, 10, 0),
+    ]
 
 
 def test_without_a_confidence_nothing_is_promised() -> None:

@@ -11,12 +11,16 @@ import pytest
 from polydom.features.errors import BadIndexFile, BadProject
 from polydom.features.items import text_item
 from polydom.indexer import Index, build
+from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.exits.checkpoints import answers_of
 from polydom.indexer.building.exits.plan_exits import (
+    AnswerTimes,
     ItemAnswers,
+    PlanCosts,
     PlanExitFitter,
     PlanExits,
 )
+from polydom.indexer.building.exits.schedules import ScheduleFitter
 from polydom.indexer.building.project import ExitGoal, Project
 from polydom.indexer.building.training.train_sets import columns_of
 from polydom.indexer.index.file.pdx_file import read_file, write_file
@@ -269,3 +273,84 @@ def test_what_exits_are_to_keep_to(
     assert Project.load(path).exit_goal == goal
     path.write_text('exits = "off"\n' + projects.TEXTS)
     assert Project.load(path).exit_goal is None
+
+
+def test_a_barred_class_is_never_answered_early() -> None:
+    """By the evaluation at the build, and by the server."""
+    index, fitter = fitter_of(ExitGoal(0.1, sides="negative"))
+    package = index.package
+    assert package is not None
+    barred = np.array([1])
+    fitter = replace(fitter, fitted=fitter.fitted.without(barred))
+    found = fitted(package, fitter)
+    exits = {**found.facts, "sides": "negative"}
+    kept = replace(package, margins=found.margins, meta=package.meta | {"exits": exits})
+    costs = index.coefficients.copy()
+    costs[:, 0] += exit_costs(found.margins, package.fallbacks, package.model_s)
+    index = Index.from_candidates(costs, index.qualities, index.sizes, kept)
+    planner = Planner(index, package.extractor([FEATURES_FILE]))
+    outcomes = [
+        execute(planner, Request(text_item(text), MoneyBudget(10.0))) for text in TEXTS
+    ]
+    early = [outcome.reason == "sure" for outcome in outcomes]
+    assert any(early)
+    assert np.mean(early) == found.facts["plans"][3]["early"]
+    assert {outcome.label for outcome in outcomes if outcome.reason == "sure"} == {
+        "ham"
+    }
+
+
+def test_calibration_items_do_not_choose_the_kind_of_exits() -> None:
+    """The best of several calibrated exits would break its promise too often."""
+    index, fitter = fitter_of(ExitGoal(0.2, 0.8))
+    package = index.package
+    assert package is not None
+    fresh = fitter.fresh
+    assert fresh is not None
+    goal = ExitGoal(0.2)
+    rehearsal = PlanExitFitter(
+        goal,
+        LABELS,
+        fitter.fitted,
+        schedules=schedules_of(fitter.fitted.values, None),
+        searched=lambda mask: package.models[3],
+    )
+    fitter = replace(
+        fitter,
+        schedules=schedules_of(fitter.fitted.values, fresh),
+        rehearsal=rehearsal,
+    )
+    kinds = set()
+    draw = np.random.default_rng(0)
+    costs = PlanCosts(
+        np.array([0, 1, 2, 3]), np.array([0.0, 1.0, 2.0, 4.0]), np.full(4, 1.0)
+    )
+    timed: list[ExitGoal] = []
+
+    def timer(row: int, goal: ExitGoal, evaluator: Any) -> AnswerTimes:
+        timed.append(goal)
+        return AnswerTimes(1.0, 0.1, 1.0)
+
+    for _ in range(5):
+        mixed = replace(fresh, margins=draw.permuted(fresh.margins, axis=0))
+        best = replace(fitter, fresh=mixed)._best(costs, 7, package.models[3], timer)
+        kinds.add(best.kind if best.saved else "none")
+        assert sum(goal.confidence is not None for goal in timed) <= 1
+        timed.clear()
+    assert len(kinds - {"none"}) == 1
+
+
+def schedules_of(values: Any, fresh: ItemAnswers | None) -> ScheduleFitter:
+    """Fitter of schedules, without a cache that remembers."""
+    rows, groups = (None, None) if fresh is None else (fresh.values, fresh.groups)
+    return ScheduleFitter(values, rows, groups, LABELS, NoCache(Path()), "key")
+
+
+class NoCache(Cache):
+    """A cache that finds nothing and keeps nothing."""
+
+    def recall(self, name: str, read: Any) -> Any:
+        return None
+
+    def store(self, name: str, meta: Any, arrays: Any) -> None:
+        return None

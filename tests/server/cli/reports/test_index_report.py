@@ -30,6 +30,19 @@ SCHEDULE = {
 PLAN = {"row": 1, "early": 0.5, "saved": 0.25, "changed": 0.0}
 NEVER = PLAN | {"early": 0.0, "saved": 0.0}
 FITTED = {"fitted": 500, "calibrated": 700}
+CLASSES = [
+    {"bound": 0.005, "items": 660, "changed": 3},
+    {"bound": 0.0, "items": 40, "changed": 0},
+]
+OTHERS = [
+    {"bound": 0.005, "items": 650, "changed": 1},
+    {"bound": 0.0, "items": 50, "changed": 0},
+]
+BY_CLASS = {
+    "alphas": [0.005, 0.01],
+    "sides": "positive",
+    "plans": [PLAN | {"classes": CLASSES}, PLAN | {"row": 2, "classes": OTHERS}],
+}
 EXITS = {"alpha": 0.005, "confidence": 0.95, "plans": [PLAN], **FITTED}
 BUSY = {"busy": True, "lost": 0.5, "others": None, "processors": 2}
 
@@ -109,7 +122,10 @@ def said(
             {"exits": EXITS},
             "computed, which saves 25% of the features' time on average",
         ),
-        ({"exits": EXITS}, "at most 0.50% of answers change by that, with 95% confid"),
+        (
+            {"exits": EXITS},
+            "at most 0.50% of all answers change by that, with 95% confid",
+        ),
         (
             {"exits": EXITS | {"plans": []}},
             "never come early, before all is computed: it",
@@ -230,8 +246,32 @@ def details(built: dict[str, Any]) -> list[str]:
         ),
         (
             {"exits": EXITS | {"confidence": None}},
-            "plans answer early where at most 0.50% of answers change, of the fitted "
-            "items; nothing is promised of fresh ones, for want of an exits.confidence",
+            "plans answer early where at most 0.50% of all answers change, of the "
+            "fitted items; nothing is promised of fresh ones, for want of an "
+            "exits.confidence",
+        ),
+        (
+            {"exits": EXITS | BY_CLASS},
+            "plans answer early where at most 0.50% of answers 'ham', 1.00% of answers "
+            "'spam' change, of each plan with 95% confidence, by 700 calibration items",
+        ),
+        (
+            {"exits": EXITS | BY_CLASS | {"alphas": [0.005, 0.005]}},
+            "plans answer early where at most 0.50% of each class's answers change, of "
+            "each plan with 95% confidence, by 700 calibration items",
+        ),
+        (
+            {"exits": EXITS | BY_CLASS},
+            "  only answers 'spam' come early; 'ham' is always computed whole",
+        ),
+        (
+            {"exits": EXITS | BY_CLASS},
+            "  'ham': 650 to 660 calibration items, of which at most 3 changed",
+        ),
+        (
+            {"exits": EXITS | BY_CLASS},
+            "  'spam': 40 to 50 calibration items; never left early, or only where "
+            "nothing can overrule it",
         ),
         (
             {"exits": EXITS | {"plans": [NEVER | {"schedule": SCHEDULE}]}},
