@@ -108,6 +108,15 @@ class Package:
         """Seconds (C,) of evaluating each model to its end, as at checkpoints."""
         return self.whole_s if len(self.whole_s) else self.model_s
 
+    @property
+    def scores_early(self) -> bool:
+        """True if answers by models that stop early have class scores.
+
+        False in files of older versions with such models.
+        """
+        exits = (one for one in self.early_exits if one is not None)
+        return all(one.lines is not None for one in exits)
+
     def names(self, row: int) -> tuple[str, ...]:
         """Names of the features of candidate `row`, in the order of computing."""
         return tuple(self.features[f].name for f in self.orders[row])

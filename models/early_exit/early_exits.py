@@ -49,9 +49,9 @@ class EarlyAnswer(NamedTuple):
     # that stopped early, the mean class scores of rows that stopped with such a sum.
     # None for such a row if the evaluator has no `EarlyScores`.
     scores: Scores | None
-    # For a row that stopped early, the least and the largest score of each class that
-    # the remaining base models could have given. None if base models have no bounds, as
-    # linear terms.
+    # The least and the largest score of each class that the remaining base models could
+    # have given; after the last base model, twice the score. None if base models have
+    # no bounds, as linear terms.
     bounds: Bounds | None
 
 
@@ -281,8 +281,13 @@ class EarlyExit(_Evaluator):
         if answer == UNDECIDED:
             answer = int(self._exact(row[None])[0])
         elif self.scores is not None:
-            return make_answer((answer, used, self.scores(total + self.bias), None))
-        return make_answer((answer, used, self.classifier.answer(row)[1], None))
+            scores = self.scores(total + self.bias)
+            return make_answer((answer, used, scores, self._exactly(scores)))
+        scores = self.classifier.answer(row)[1]
+        return make_answer((answer, used, scores, self._exactly(scores)))
+
+    def _exactly(self, scores: Scores) -> Bounds | None:
+        return None if self.bounds is None else [(score, score) for score in scores]
 
     def cut_answer(self, used: int, total: float) -> EarlyAnswer:
         """Return the answer to a row whose time is up after `used` base models.
@@ -370,7 +375,8 @@ class MarginExit(_Evaluator):
             whole = scores.tolist()
         if code & 3 != UNDECIDED:
             chosen = int(totals.argmax())
-        return make_answer((chosen, used, whole, None))
+        bounds = None if self.bounds is None else [(score, score) for score in whole]
+        return make_answer((chosen, used, whole, bounds))
 
     def cut_answer(self, used: int, totals: Floats) -> EarlyAnswer:
         """Return the answer to a row whose time is up after `used` base models.

@@ -50,8 +50,8 @@ Exact = Annotated[
     bool,
     typer.Option(
         "--exact",
-        help="Evaluate models whole, so that every answer has scores; default: a "
-        "model stops early if its answer is sure.",
+        help="Evaluate models whole, so that scores are those of whole models; "
+        "default: a model stops early if its answer is sure.",
     ),
 ]
 Separator = Annotated[

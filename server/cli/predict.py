@@ -141,7 +141,7 @@ def _words_of(answer: Answer, package: "Package") -> str:
 
 
 def _score_of(answer: Answer) -> str:
-    """Return the label's score, or the score's bounds if the model stopped early."""
+    """Return the label's score; without one, as in older indexes, its bounds."""
     label = answer.label or ""
     if answer.scores is not None:
         return f"{answer.scores[label]:.3f}"

@@ -331,7 +331,8 @@ class Execution(ABC):
         After an early exit from the features, this model is evaluated completely, and
         the outcome has the expected quality of the whole plan. If an audit selected
         this answer and the model stops before its last base model, the answer of the
-        complete model is returned, and the outcome says whether the two differ.
+        complete model is returned, and the outcome says whether the two differ. It has
+        the same fields as an early answer.
         """
         # read once, because the computing thread may replace it
         progress = self._progress
@@ -347,15 +348,18 @@ class Execution(ABC):
         exits = None if whole or self._request.exact else planner.early_exits[row]
         scores: list[float] | None
         bounds = used = size = None
+        early = progress.exited_row >= 0
         if exits is None:
             code, scores = self._ask(row)
         else:
             code, used, scores, bounds = self._evaluate(exits.answer)
-            size = exits.size
-            if scores is None and drawn:
-                early, drawn = code, False
+            size, early = exits.size, used < exits.size
+            if early and drawn:
+                stopped, early, drawn, used = code, False, False, size
                 code, scores = self._ask(row)
-                audit, used, bounds = code != early, size, None
+                audit = code != stopped
+                if bounds is not None:
+                    bounds = [(score, score) for score in scores]
         labels, choice = planner.labels[row], self.choice
         # positional arguments, because keyword arguments take three times as long
         return Outcome(
@@ -365,7 +369,7 @@ class Execution(ABC):
             self._foretold(charged) + self._answering.more_s,
             self.started_s,
             planner.now(),
-            "sure" if scores is None and reason is None else reason,
+            "sure" if early and reason is None else reason,
             planner.qualities[promised],
             planner.accuracies[promised],
             charged,
@@ -375,6 +379,7 @@ class Execution(ABC):
             None if bounds is None else dict(zip(labels, bounds)),  # noqa: B905
             used,
             size,
+            early,
         )
 
     def _number(self, row: int, reason: Reason | None, charged: float) -> Outcome:

@@ -69,13 +69,11 @@ class ExitAudit:
 
     def answered(self, outcome: Outcome) -> None:
         """Count an answer if it exited early or was selected for an audit."""
-        early = outcome.reason == "sure"
         if outcome.base_models is not None:
-            used = outcome.base_models_used or 0
-            early = self.follow(used, outcome.base_models) or early
+            self.follow(outcome.base_models_used or 0, outcome.base_models)
         if outcome.passed:
             self.add_passed()
-        elif early or outcome.audit is not None:
+        elif outcome.early or outcome.audit is not None:
             self.add(outcome.audit)
 
     def follow(self, used: int, count: int) -> bool:

@@ -59,8 +59,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """The answer to a request, and its cost."""
 
     label: str | None  # The class; None if answers are numbers
-    # Score of each class; None if the model stopped before its last base model, or if
-    # answers are numbers
+    # Score of each class. After an early exit, the mean score of items that exit like
+    # this one. None if answers are numbers, or if the index is older than such scores.
     scores: dict[str, float] | None
     row: int  # Row of the index whose model answered
     predicted: float  # Predicted cost of the plan, in the unit of the index's costs
@@ -84,13 +84,16 @@ class Outcome(msgspec.Struct, frozen=True):
     audit: bool | None = None
     # True if the audit drew this answer, and the plan took no early exit
     passed: bool = False
-    # If the ensemble stopped early: lower and upper bound of each class's score. None
-    # otherwise, or if base models have no bounds.
+    # If the ensemble may stop early: lower and upper bound of each class's score, given
+    # the evaluated base models. None otherwise, or if base models have no bounds.
     score_bounds: dict[str, tuple[float, float]] | None = None
     # Number of base models that answered, and of all base models; None without an
     # early-exit schedule
     base_models_used: int | None = None
     base_models: int | None = None
+    # True if the answer was given before all features and base models were computed,
+    # because an early exit was sure
+    early: bool = False
     # Number answered, and interval that should contain the label; None if answers are
     # classes
     value: float | None = None

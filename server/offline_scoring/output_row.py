@@ -14,17 +14,19 @@ from ..runtime.translator import Translator
 # Fields that only answers with classes have, and fields that only answers with numbers
 # have.
 _OF_CLASSES = frozenset(
-    ("label", "scores", "expected_accuracy", "base_models_used", "base_models")
+    ("label", "scores", "expected_accuracy", "base_models_used", "base_models", "early")
 )
 _OF_NUMBERS = frozenset(("value", "low", "high"))
 
 # Names of column types in Spark's SQL.
 NUMBER, COUNT, WORD, WORDS = "DOUBLE", "BIGINT", "STRING", "ARRAY<STRING>"
+FLAG = "BOOLEAN"
 _TYPES = {
     **dict.fromkeys(("item", "label", "error", "index_version"), WORD),
     "scores": "MAP<STRING, DOUBLE>",
     **dict.fromkeys(("features", "unknown"), WORDS),
     **dict.fromkeys(("missing", "base_models_used", "base_models"), COUNT),
+    "early": FLAG,
 }
 
 # Columns that describe the batch plan.
@@ -44,7 +46,8 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
         Position or name of the item.
     label, scores
         The class, and the score of each class. None if the index answers with numbers;
-        scores are also None if the model stopped before its last base model.
+        scores are also None if the model stopped early and the index is older than
+        scores of early answers.
     value, low, high
         The number, and the two bounds of its interval. None for classes.
     features
@@ -64,6 +67,9 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
     base_models_used, base_models
         Number of base models evaluated, and number of all base models; None without
         early exits.
+    early
+        True if the answer was sure before all features and base models were computed.
+        None if answers are numbers.
     """
 
     item: int | str
@@ -81,6 +87,7 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
     missing: int | None = None
     base_models_used: int | None = None
     base_models: int | None = None
+    early: bool | None = None
 
 
 def columns_of(numeric: bool) -> tuple[str, ...]:
@@ -124,6 +131,7 @@ def row_of(translator: Translator, result: Result) -> Scored:
         missing=translator.missing(gaps, outcome.row) or None,
         base_models_used=outcome.base_models_used,
         base_models=outcome.base_models,
+        early=None if outcome.label is None else outcome.early,
     )
 
 
@@ -149,6 +157,7 @@ def arrow_schema(columns: Sequence[str]) -> Any:
     types = {
         NUMBER: pa.float64(),
         COUNT: pa.int64(),
+        FLAG: pa.bool_(),
         WORD: pa.string(),
         WORDS: pa.list_(pa.string()),
         _TYPES["scores"]: pa.map_(pa.string(), pa.float64()),

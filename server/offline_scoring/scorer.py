@@ -160,8 +160,9 @@ class Scorer:
             raise BadInput(f"no table can be made of the DataFrame: {error}") from error
         answers = [self._answers(batch) for batch in given.to_batches()]
         answered = pa.Table.from_batches(answers, arrow_schema(self.columns))
-        # NumPy's integers cannot represent missing values
-        found = answered.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+        # NumPy's integers and flags cannot represent missing values
+        types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+        found = answered.to_pandas(types_mapper=types.get)
         found.index = frame.index
         return pd.concat([frame[list(self._keep)], found], axis=1)
 

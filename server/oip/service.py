@@ -194,6 +194,8 @@ class InferenceService:
         items, translator = self._items_of(served), served.translator
         items.check(inference.outputs)
         scored = items.asks_scores(inference.outputs)
+        # older indexes give no scores to early answers
+        whole = scored and not served.planner.package.scores_early
         terms = Parameters.read(inference.parameters, caller_timeout_s)
         asks = await run_off_loop(
             items.read, inference.inputs, size=_size(inference.inputs)
@@ -212,7 +214,7 @@ class InferenceService:
                 await asyncio.sleep(0)
                 begun_s = served.now()
             terms.give(ask)
-            ask.exact = ask.exact or scored
+            ask.exact = ask.exact or whole
             shared.give(ask, begun_s, len(asks) - i)
             request, outcome = await served.answer(ask, begun_s, caller, times)
             shared.spent += outcome.predicted

@@ -25,7 +25,7 @@ RECORD = "record"
 # Names that clients give to an input by default, such as `input-0`.
 _NAMELESS = re.compile(r"inputs?[-_]?\d*", re.IGNORECASE)
 # Values in output tensors for answers without these fields.
-_NOTHING = {"reason": "", "missing": 0}
+_NOTHING = {"reason": "", "missing": 0, "early": False}
 
 Record = dict[str, Any]
 
@@ -62,6 +62,7 @@ class Items:
             TensorFacts("label", BYTES, [-1]),
             TensorFacts("scores", "FP64", [-1, len(package.labels)]),
             TensorFacts("expected_accuracy", "FP64", [-1]),
+            TensorFacts("early", "BOOL", [-1]),
         ]
         if package.numeric:
             own = [

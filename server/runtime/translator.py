@@ -121,7 +121,9 @@ class Translator:
         )
         if outcome.value is not None and outcome.interval is not None:
             answer.value, answer.interval = outcome.value, outcome.interval
-        elif outcome.base_models is not None and outcome.base_models_used is not None:
+        if outcome.early:
+            answer.early = True
+        if outcome.base_models is not None and outcome.base_models_used is not None:
             answer.base_models = outcome.base_models
             answer.base_models_used = outcome.base_models_used
             if outcome.score_bounds is not None:

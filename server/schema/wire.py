@@ -77,14 +77,19 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     `scores` and `expected_accuracy` are null.
 
     If the model may stop early, `base_models` is its number of trees, lattices or
-    linear terms, and `base_models_used` is the number of them that were evaluated. If
-    the model did stop early, `scores` is null. Instead, `score_bounds` has the minimum
-    and maximum possible score of each class, if the base models have bounds. If the
-    request is `exact`, no model stops early.
+    linear terms, and `base_models_used` is the number of them that were evaluated.
+    `score_bounds` then has the minimum and maximum possible score of each class, if the
+    base models have bounds.
+
+    `early` is present, and true, if the answer was sure before all features and base
+    models of its plan were computed. `scores` are then the mean scores of items that
+    are answered there. They are null if the index was built before polydom fitted them.
+    If the request is `exact`, no model stops early.
     """
 
     label: str | None
     scores: dict[str, float] | None
+    early: bool | UnsetType = UNSET
     value: float | UnsetType = UNSET
     interval: tuple[float, float] | UnsetType = UNSET
     score_bounds: dict[str, tuple[float, float]] | UnsetType = UNSET

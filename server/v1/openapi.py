@@ -35,7 +35,7 @@ _TERMS = {
     "budget": "Budget in the index's unit, if this unit is not time.",
     "on_infeasible": "What to answer if no feature set fits into the budget.",
     "min_quality": "Lowest expected quality of an answer that the caller can use.",
-    "exact": "If true, models are evaluated whole, so that each answer has scores.",
+    "exact": "If true, models do not stop early: scores are those of whole models.",
 }
 _MEANINGS = MEANINGS | {
     404: "No model has that name.",

@@ -124,17 +124,20 @@ def test_an_ensemble_stops_early_behind_http(
         assert [*answer["scores"].values()] == pytest.approx(scores.tolist())
         assert "base_models" not in answer
         assert answer["reason"] is None
-    for early, exact, code, count, scores in zip(
-        ask(port, name, ""), whole, codes, used, own, strict=True
+    for place, (early, exact, code, count, scores) in enumerate(
+        zip(ask(port, name, ""), whole, codes, used, own, strict=True)
     ):
         assert early["label"] == names[exits.classifier.classes[code]]
         assert (early["base_models_used"], early["base_models"]) == (count, exits.size)
         if count == exits.size:
             assert early["label"] == exact["label"]
             assert early["scores"] == pytest.approx(exact["scores"])
+            assert "early" not in early
             continue
-        assert early["scores"] is None
+        assert early["early"] is True
         assert early["reason"] == "sure"
+        own_scores = exits.answer(ASKED[place]).scores
+        assert [*early["scores"].values()] == pytest.approx(own_scores)
         if "logistic" in name:
             assert "score_bounds" not in early
             continue

@@ -139,15 +139,14 @@ def test_answers_are_those_of_a_walk_and_bounds_hold_what_scores_become(
         assert (one.code, one.used) == walk(exits, ensemble, base[i])
         assert one[:2] == exits.answer(row)[:2]
         assert one.code == exits.choose(row.astype(np.float32))
-        if one.used == exits.size:
-            assert one.bounds is None
-            assert one.scores is not None
+        assert (one.bounds is None) == (name in LINEAR)
+        assert (one.scores is None) == (one.used < exits.size)
+        if one.scores is not None:
             np.testing.assert_allclose(one.scores, whole[i], rtol=1e-9, atol=1e-14)
-        else:
-            assert one.scores is None
-            assert (one.bounds is None) == (name in LINEAR)
+            exactly = [(score, score) for score in one.scores]
+            assert one.bounds == (None if name in LINEAR else exactly)
         for k, (low, high) in enumerate(one.bounds or []):
-            assert low <= whole[i, k] <= high
+            assert one.scores is not None or low <= whole[i, k] <= high
 
 
 @pytest.mark.parametrize(("name", "classes"), BOUNDED)
@@ -168,7 +167,7 @@ def test_bounds_hold_for_every_row(name: str, classes: int) -> None:
         exits = ensemble.early_exit(made)
         for row, scores in zip(X.astype(np.float32), whole, strict=True):
             answer = exits.answer(row)
-            if answer.bounds is not None:
+            if answer.used < T:
                 found += 1
                 low, high = np.array(answer.bounds).T
                 assert ((low <= scores) & (scores <= high)).all()

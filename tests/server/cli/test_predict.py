@@ -116,11 +116,12 @@ def test_predict_says_in_words_why_it_is_not_the_best_model(
     [
         (
             outcome_of(12),
-            "spam (0.750 to 0.938)",
+            "spam (0.812)",
             "; what was computed first was enough to be sure; 12 of 300 base models",
         ),
+        (outcome_of(12, scores=None), "spam (0.750 to 0.938)", "12 of 300 base models"),
         (
-            outcome_of(12, score_bounds=None, reason="budget"),
+            outcome_of(12, scores=None, score_bounds=None, reason="budget"),
             "spam (no score)",
             "; a larger budget would buy a better model; 12 of 300 base models",
         ),

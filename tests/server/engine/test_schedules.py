@@ -63,18 +63,22 @@ def test_early_answers_are_the_schedules_own(classes: int) -> None:
     assert 0 < early.mean() < 1
     whole = package.models[2].predict_scores(ROWS)
     for one, stopped, own in zip(found, early, whole, strict=True):
-        assert (one.reason == "sure") == stopped
+        assert (one.reason == "sure") == one.early == stopped
         assert one.quality == 0.9
+        assert one.scores is not None
+        assert one.score_bounds is not None
         if stopped:
-            assert one.scores is None
-            assert one.score_bounds is not None
             for label, score in zip(package.labels, own, strict=True):
                 low, high = one.score_bounds[label]
                 assert low <= score <= high
         else:
-            assert one.score_bounds is None
-            assert one.scores is not None
             assert [*one.scores.values()] == pytest.approx(own.tolist())
+            exactly = {label: (s, s) for label, s in one.scores.items()}
+            assert one.score_bounds == exactly
+    given = np.array([[*(one.scores or {}).values()] for one in found])
+    expected = evaluator.predict_scores(ROWS)
+    assert expected is not None
+    np.testing.assert_allclose(given, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -118,7 +122,7 @@ def test_an_answer_that_is_early_keeps_the_reason_why_its_plan_is_not_the_best()
         execute(planner, Request(record_item(record_of(row)), budget)) for row in ROWS
     ]
     assert {one.reason for one in found} == {"budget"}
-    assert any(one.scores is None for one in found)
+    assert any(one.early for one in found)
     assert {one.row for one in found} == {1}
 
 
@@ -140,14 +144,18 @@ def test_early_answers_are_audited(share: float) -> None:
     audit = planner.audit
     if not share:
         assert (audit.audited, audit.passed) == (0, 0)
-        assert audit.exits == sum(one.scores is None for one in found)
+        assert audit.exits == sum(one.early for one in found)
         return
     early = answers(planner_of(make_index()))
     changed = 0
     for one, unaudited in zip(found, early, strict=True):
-        assert one.scores is not None  # the whole model's answer
+        assert not one.early  # the whole model's answer
         assert one.reason is None
-        stopped = unaudited.scores is None
+        stopped = unaudited.early
+        # whether an answer is audited is chance, and does not change its fields
+        for field in ("scores", "score_bounds", "base_models", "base_models_used"):
+            assert getattr(one, field) is not None
+            assert getattr(unaudited, field) is not None
         assert (one.audit is not None) == stopped
         assert one.passed == (not stopped)
         changed += bool(one.audit)
@@ -170,9 +178,10 @@ def test_a_checkpoint_that_is_sure_answers_by_a_whole_model() -> None:
     both = planner_of(replace(index, package=replace(package, margins=margins)))
     kinds = set()
     for one in answers(both):
-        kinds.add((one.row, one.reason, one.scores is None))
+        kinds.add((one.row, one.reason, one.early, one.base_models is None))
         assert one.quality == 0.9
-    assert kinds >= {(1, "sure", False), (2, "sure", True)}
+        assert one.scores is not None
+    assert kinds >= {(1, "sure", True, True), (2, "sure", True, False)}
 
 
 def test_an_item_with_a_gap_is_answered_or_refused_as_before() -> None:

@@ -54,6 +54,7 @@ def test_metadata_name_one_input_per_column_or_the_kind(kinds: Indexes) -> None:
         "label",
         "scores",
         "expected_accuracy",
+        "early",
         "expected_quality",
         "features",
         "reason",
@@ -170,6 +171,7 @@ def test_outputs_are_label_and_scores_unless_others_are_asked_for(
         "features",
         "reason",
         "expected_accuracy",
+        "early",
         "expected_quality",
         "budget_met",
     )
@@ -178,6 +180,7 @@ def test_outputs_are_label_and_scores_unless_others_are_asked_for(
         Tensor("features", BYTES, (1,), ["length,words"]),
         Tensor("reason", BYTES, (1,), ["waited"]),
         Tensor("expected_accuracy", "FP64", (1,), [0.0]),
+        Tensor("early", "BOOL", (1,), [False]),
         Tensor("expected_quality", "FP64", (1,), [0.5]),
         Tensor("budget_met", "BOOL", (1,), [False]),
     ]

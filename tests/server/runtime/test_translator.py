@@ -18,11 +18,11 @@ from polydom.server.schema.wire import Answer, Entry, Terms, encode, encode_msgp
 from polydom.server.settings import Settings
 from polydom.server.v1.batch_reply import entry_of
 from tests.support.indexes.served import HAM, SPAM
-from tests.support.models.outcomes import BOUNDS, WHOLE, outcome_of
+from tests.support.models.outcomes import BOUNDS, EARLY, WHOLE, outcome_of
 from tests.support.planners import INDEX, extractor_of, planner_of
 
 TRANSLATOR = Translator(planner_of(INDEX), Settings())
-NEW = {"score_bounds", "base_models_used", "base_models"}
+NEW = {"early", "score_bounds", "base_models_used", "base_models"}
 
 
 def said(outcome: Outcome) -> Answer:
@@ -40,13 +40,21 @@ def test_a_request_says_whether_scores_are_needed(exact: bool) -> None:
 @pytest.mark.parametrize(
     ("outcome", "scores", "bounds", "used"),
     [
-        (outcome_of(12), None, BOUNDS, 12),
-        (outcome_of(12, score_bounds=None), None, None, 12),
-        (outcome_of(0, reason="budget"), None, BOUNDS, 0),
+        (outcome_of(12), EARLY, BOUNDS, 12),
+        (outcome_of(12, score_bounds=None), EARLY, None, 12),
+        (outcome_of(12, scores=None), None, BOUNDS, 12),
+        (outcome_of(0, reason="budget"), EARLY, BOUNDS, 0),
         (outcome_of(300), WHOLE, None, 300),
         (outcome_of(None), WHOLE, None, None),
     ],
-    ids=["early", "without bounds", "of a cheaper plan", "to the end", "no schedule"],
+    ids=[
+        "early",
+        "without bounds",
+        "older",
+        "of a cheaper plan",
+        "to the end",
+        "no schedule",
+    ],
 )
 def test_an_answer_says_how_far_its_model_went(
     outcome: Outcome, scores: Any, bounds: Any, used: int | None
@@ -65,6 +73,7 @@ def test_an_answer_says_how_far_its_model_went(
         assert plain.get("base_models") == (None if used is None else 300)
         assert NEW & plain.keys() == {
             *(["score_bounds"] if bounds else []),
+            *(["early"] if outcome.early else []),
             *(["base_models_used", "base_models"] if used is not None else []),
         }
 

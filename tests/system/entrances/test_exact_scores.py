@@ -1,4 +1,4 @@
-"""Models that stop early, at every entrance: who needs scores has them, nobody else.
+"""Models that stop early, at every entrance: scores of early and of whole answers.
 
 A record is asked about over HTTP as JSON and msgpack, by the route or without, in
 batches and their lists, by the Open Inference Protocol over HTTP and gRPC, by both
@@ -73,6 +73,7 @@ class Said(NamedTuple):
     scores: dict[str, float] | None
     used: int | None
     of: int | None
+    early: bool
 
 
 class Entrances:
@@ -186,7 +187,10 @@ class Entrances:
             ]
             for output in response.outputs
         }
-        facts = {name: one.int64_param for name, one in response.parameters.items()}
+        facts = {
+            name: one.int64_param or one.bool_param
+            for name, one in response.parameters.items()
+        }
         return told(data, facts)
 
     def by_predict(
@@ -228,7 +232,8 @@ def said(answer: Any) -> Said:
         None if (value := facts.get(name)) in (None, UNSET) else int(value)
         for name in ("base_models_used", "base_models")
     )
-    return Said(facts["label"], facts["scores"], used, of)
+    early = facts.get("early") in (True, "true", "True")
+    return Said(facts["label"], facts["scores"], used, of, early)
 
 
 def told(outputs: dict[str, Any], parameters: dict[str, Any]) -> Said:
@@ -239,6 +244,7 @@ def told(outputs: dict[str, Any], parameters: dict[str, Any]) -> Said:
         None if scores is None else dict(zip(LABELS, scores, strict=True)),
         parameters.get("base_models_used"),
         parameters.get("base_models"),
+        bool(parameters.get("early")),
     )
 
 
@@ -279,12 +285,18 @@ def whole(record: Any) -> dict[str, float]:
     return dict(zip(LABELS, scores, strict=True))
 
 
+def early_scores(record: Any) -> Any:
+    """Scores of an early answer, by the evaluator itself."""
+    scores = FOLLOWER.answer(row_of(record)).scores
+    return pytest.approx(dict(zip(LABELS, scores, strict=True)))
+
+
 def row_of(record: Any) -> Any:
     return np.array([*record.values()], np.float32)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_entrance_gives_scores_where_they_are_asked_for(
+def test_every_entrance_gives_scores_of_early_and_of_whole_answers(
     name: str, entrances: Entrances, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = (capsys,) if name == "by_predict" else ()
@@ -294,13 +306,15 @@ def test_every_entrance_gives_scores_where_they_are_asked_for(
         return answered
 
     early = by(EASY, exact=False)
-    assert (early.label, early.scores, early.of) == ("yes", None, TREES)
+    assert (early.label, early.of, early.early) == ("yes", TREES, True)
+    assert early.scores == (None if name in SILENT else early_scores(EASY))
     assert early.used is not None
     assert early.used < TREES
     exact = by(EASY, exact=True)
-    assert exact == ("yes", None if name in SILENT else whole(EASY), None, None)
+    assert exact == ("yes", None if name in SILENT else whole(EASY), None, None, False)
     last = by(HARD, exact=False)
     assert (last.label, last.used, last.of) == ("yes", TREES, TREES)
+    assert not last.early
     if name not in SILENT:
         assert last.scores == pytest.approx(whole(HARD))
 
@@ -344,7 +358,7 @@ def test_a_list_that_is_scored_or_asked_by_a_client_has_scores(
 
 @pytest.mark.parametrize("exact", [None, False, True])
 @pytest.mark.parametrize("outputs", [None, ["label", "scores"], ["scores", "label"]])
-def test_tensors_of_scores_are_the_whole_models(
+def test_tensors_of_scores_are_those_of_the_answer(
     entrances: Entrances, outputs: list[str] | None, exact: bool | None
 ) -> None:
     parameters = {} if exact is None else {"exact": exact}
@@ -353,17 +367,23 @@ def test_tensors_of_scores_are_the_whole_models(
         entrances.infer(EASY, named, **parameters),
         entrances.infer_grpc(EASY, outputs, **parameters),
     ):
-        assert (answered.label, answered.scores) == ("yes", whole(EASY))
-        assert not answered.of
+        expected = whole(EASY) if exact else early_scores(EASY)
+        assert (answered.label, answered.scores) == ("yes", expected)
+        assert bool(answered.of) == answered.early == (not exact)
 
 
-def test_scores_as_classification_are_the_whole_models(entrances: Entrances) -> None:
+def test_scores_as_classification_are_those_of_the_answer(
+    entrances: Entrances,
+) -> None:
     best = {"name": "scores", "parameters": {"classification": 1}}
     text = json.dumps(EASY)
     tensor = {"name": "record", "shape": [1], "datatype": "BYTES", "data": [text]}
-    body = {"inputs": [tensor], "outputs": [best]}
-    answer = entrances.client.post("/v2/models/people/infer", json=body).json()
-    assert answer["outputs"][0]["data"] == [f"{whole(EASY)['yes']:f}:1:yes"]
+    early = FOLLOWER.answer(row_of(EASY)).scores[1]
+    for exact, score in ((True, whole(EASY)["yes"]), (False, early)):
+        parameters = {"exact": exact}
+        body = {"inputs": [tensor], "outputs": [best], "parameters": parameters}
+        answer = entrances.client.post("/v2/models/people/infer", json=body).json()
+        assert answer["outputs"][0]["data"] == [f"{score:f}:1:yes"]
 
 
 def test_an_inference_of_several_items_stops_each_where_it_is_sure(
@@ -376,27 +396,33 @@ def test_an_inference_of_several_items_stops_each_where_it_is_sure(
         "datatype": "BYTES",
         "data": texts,
     }
-    body: dict[str, Any] = {"inputs": [tensor], "parameters": {"budget_ms": 900}}
+    names = ("label", "reason", "early", "scores")
+    body: dict[str, Any] = {"inputs": [tensor]}
     given = {}
-    for names in ((), ("label", "reason"), ("label", "reason", "scores")):
-        if names:
-            body["outputs"] = [{"name": name} for name in names]
-        reply = entrances.client.post("/v2/models/people/infer", json=body)
-        outputs = reply.json()["outputs"]
-        given[names] = {output["name"]: output["data"] for output in outputs}
-        assert "base_models" not in reply.json()["parameters"]
-    early, exact = given["label", "reason"], given["label", "reason", "scores"]
+    for exact in (False, True):
+        body["outputs"] = [{"name": name} for name in names]
+        body["parameters"] = {"budget_ms": 900, "exact": exact}
+        reply = entrances.client.post("/v2/models/people/infer", json=body).json()
+        given[exact] = {one["name"]: one["data"] for one in reply["outputs"]}
+        assert "base_models" not in reply["parameters"]
+        del body["outputs"]
+        reply = entrances.client.post("/v2/models/people/infer", json=body).json()
+        usual = {one["name"]: one["data"] for one in reply["outputs"]}
+        assert usual == {name: given[exact][name] for name in ("label", "scores")}
     chosen = [PACKAGE.models[2].choose(row_of(person)) for person in PEOPLE]
-    assert exact["label"] == given[()]["label"] == [LABELS[code] for code in chosen]
+    assert given[True]["label"] == [LABELS[code] for code in chosen]
     followed = [FOLLOWER.choose(row_of(person)) for person in PEOPLE]
-    assert early["label"] == [LABELS[code] for code in followed]
-    assert early["label"] != exact["label"]
-    assert exact["reason"] == [""] * len(texts)
-    assert [reason == "sure" for reason in early["reason"]] == [
-        entrances.by_json(person, False).scores is None for person in PEOPLE
-    ]
+    assert given[False]["label"] == [LABELS[code] for code in followed]
+    assert given[False]["label"] != given[True]["label"]
+    assert given[True]["reason"] == [""] * len(texts)
+    assert given[True]["early"] == [False] * len(texts)
+    early = [entrances.by_json(person, False).early for person in PEOPLE]
+    assert given[False]["early"] == early
+    assert [reason == "sure" for reason in given[False]["reason"]] == early
     flat = [score for person in PEOPLE for score in whole(person).values()]
-    assert exact["scores"] == given[()]["scores"] == flat
+    assert given[True]["scores"] == flat
+    followed = [one for person in PEOPLE for one in FOLLOWER.answer(row_of(person))[2]]
+    assert given[False]["scores"] == pytest.approx(followed)
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -408,16 +434,17 @@ def test_the_prior_has_scores_and_follows_no_schedule(
     assert (answer["features"], answer["reason"]) == ([], "infeasible")
     prior = PACKAGE.models[0].answer(ROWS[0])[1]
     assert answer["scores"] == dict(zip(LABELS, prior, strict=True))
-    assert said(answer)[2:] == (None, None)
+    assert said(answer)[2:] == (None, None, False)
 
 
 def test_bounds_hold_for_the_whole_models_scores(entrances: Entrances) -> None:
     body = {"record": EASY, "budget_ms": 900}
     answer = entrances.client.post("/v1/predict", json=body).json()
-    assert (answer["reason"], answer["scores"]) == ("sure", None)
+    assert (answer["reason"], answer["early"]) == ("sure", True)
     assert answer["score_bounds"].keys() == set(LABELS)
     for label, (least, most) in answer["score_bounds"].items():
         assert least <= whole(EASY)[label] <= most
+        assert least <= answer["scores"][label] <= most
 
 
 class OldAnswer(msgspec.Struct):
@@ -434,27 +461,26 @@ def test_clients_that_know_no_schedule_read_what_they_always_did(
         body = {"record": record, "budget_ms": 900, **terms}
         return entrances.client.post("/v1/predict", json=body).content
 
-    for content in (asked(EASY, exact=True), asked(HARD)):
+    for content in (asked(EASY, exact=True), asked(HARD), asked(EASY)):
         old = msgspec.json.decode(content, type=OldAnswer)
         assert old.scores.keys() == set(LABELS)
-    with pytest.raises(msgspec.ValidationError, match=r"`object`, got `null`.*scores"):
-        msgspec.json.decode(asked(EASY), type=OldAnswer)
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
-def test_rows_of_a_file_say_where_there_are_no_scores(
+def test_rows_of_a_file_say_which_answers_are_early(
     entrances: Entrances, ending: str
 ) -> None:
     if ending == ".parquet":
         pytest.importorskip("pyarrow")
     early, last = map(said, entrances.score([EASY, HARD], ending))
-    assert (early.label, early.scores, early.of) == ("yes", None, TREES)
+    assert (early.label, early.of, early.early) == ("yes", TREES, True)
+    assert early.scores == early_scores(EASY)
     assert last.scores == pytest.approx(whole(HARD))
-    assert last[2:] == (TREES, TREES)
+    assert last[2:] == (TREES, TREES, False)
     rows = [said(row) for row in entrances.score([EASY, HARD], ending, "--exact")]
     for row, record in zip(rows, (EASY, HARD), strict=True):
         assert row.scores == pytest.approx(whole(record))
-        assert row[2:] == (None, None)
+        assert row[2:] == (None, None, False)
 
 
 def test_a_run_goes_on_only_with_the_same_choice_of_scores(
@@ -478,7 +504,7 @@ def test_a_run_goes_on_only_with_the_same_choice_of_scores(
         assert score("--resume", *exact) == 0
         easy, hard, same = map(said, rows_of(output))
         assert easy == same
-        assert (easy.scores is None) != bool(exact)
+        assert easy.early != bool(exact)
         assert hard.scores == pytest.approx(whole(HARD))
 
 
@@ -556,8 +582,8 @@ def test_a_plan_that_the_clock_cut_short_answers_by_the_schedule_of_what_it_has(
         follower = PACKAGE.early_exits[1]
         model = PACKAGE.models[1] if exact else follower
         assert answer["label"] == LABELS[model.choose(row)]
-        assert (answer["scores"] is None) == ("score_bounds" in answer)
-        assert ("base_models" in answer) != exact
-        said_early += answer["scores"] is None
+        assert len(answer["scores"]) == 2
+        assert ("base_models" in answer) == ("score_bounds" in answer) != exact
+        said_early += "early" in answer
     assert planner.audit.exits == said_early
     assert (said_early > 0) != exact
