@@ -37,7 +37,7 @@ from polydom.models.selection.portfolio import Setting, installed, make_portfoli
 from .. import report
 from .learning_sets import CLASSES, SETS, Divided, load
 
-ROWS = 10_000
+ROWS = 5000
 ALLOWED = 0.5  # points behind the best of all
 QUICK_SETS = ["chessboard", "friedman 1"]
 QUICK = ("prior", "mean", "ridge", "tree", "tree, depth 5")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
+from polydom.models.selection.arms import takes_weights
 from polydom.models.selection.portfolio import Setting, installed, make_portfolio
 from polydom.models.selection.race import Allocation, Race
 from polydom.models.selection.select import Running, Selection, select
@@ -21,10 +22,8 @@ from .cache import Cache
 from .divide_items import Division, race_divisions
 from .prepare import Prepared
 from .resources import Resources
-from .terms import STRATEGY
-from .training.class_weights import Weighed
+from .terms import STRATEGY, asks_weights
 from .training.quality import Answers, Metric
-from .training.train_sets import takes_weights
 
 LEAST_VALID = 2000  # validation rows of the smallest trainings
 ONCE = ("knockout",)  # strategies for which more folds do not cost all trainings again
@@ -65,6 +64,8 @@ def choose_learner(
         watch=watch,
         limit_s=project.training_limit_s,
         class_weights=weights,
+        weights=table.dataset.weights,
+        weighed=asks_weights(project),
         jobs=min(resources.workers.count, os.cpu_count() or 1),
     )
 
@@ -84,6 +85,8 @@ def race_learners(
     watch: Watch | None = None,
     limit_s: float | None = None,
     class_weights: NDArray[np.float64] | None = None,
+    weights: NDArray[np.float64] | None = None,
+    weighed: bool = False,
     jobs: int = 1,
 ) -> LearnerChoice:
     """Train several learners, and return the best learner.
@@ -93,16 +96,18 @@ def race_learners(
     cache under `name`; trainings in the log are not repeated. If `limit_s` is given,
     each training runs in its own process, and a learner leaves the race if this process
     crashes or takes longer. Learners that accept weights get `class_weights` (K,).
+    If items have `weights` (N,), or if `weighed` is true, only learners that accept
+    weights take part.
     `jobs` is the number of trainings at a time; it does not change the result.
     """
     task: Task = "classes" if metric.classes else "regression"
     settings = installed(task) if settings is None else settings
     learners = make_portfolio(settings, seed, task)
+    if weights is not None or weighed:
+        learners = {k: one for k, one in learners.items() if takes_weights(one)}
+    by_item = weights
     if class_weights is not None:
-        learners = {
-            name: Weighed(one, class_weights) if takes_weights(one) else one
-            for name, one in learners.items()
-        }
+        by_item = class_weights[targets] * (1.0 if weights is None else weights)
     log = cache.recall(name, partial(_read_log, learners)) or []
     folds = divisions if strategy in ONCE else divisions[:1]
     with progress.stage("choosing a learner", None) as on_progress:
@@ -125,6 +130,8 @@ def race_learners(
             least_valid=LEAST_VALID,
             refit=False,
             seed=seed,
+            weights=by_item,
+            counts=weights,
             running=Running(
                 log=log,
                 progress=keep,
@@ -152,9 +159,12 @@ def _score_of(metric: Metric) -> str | Score:
     return Score(partial(_saved, metric), 1.0)
 
 
-def _saved(metric: Metric, model: Any, X: Any, y: Any) -> float:
+def _saved(
+    metric: Metric, model: Any, X: Any, y: Any, sample_weight: Any = None
+) -> float:
     """Return 1 - mean cost / maximum cost of a model's answers for rows `X`."""
-    return metric.evaluate(Answers(model.predict(X)), y, np.ones(len(y))).quality
+    weights = np.ones(len(y)) if sample_weight is None else sample_weight
+    return metric.evaluate(Answers(model.predict(X)), y, weights).quality
 
 
 def _facts(strategy: str, learners: Iterable[str], chosen: Selection) -> dict[str, Any]:

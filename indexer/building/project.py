@@ -86,8 +86,8 @@ class Data(Part, frozen=True):
     weight
         Column (or key) with the weight of each item, above 0. Learners are fitted with
         these weights, and accuracy is measured with them. Exits do not use weights:
-        `exits.alpha` is a share of the number of items. Weights cannot be used with
-        `learner = "auto"`.
+        `exits.alpha` is a share of the number of items. With weights, `learner =
+        "auto"` races only learners that accept them.
     label
         Column (or key) of the label.
     text
@@ -614,9 +614,7 @@ class Project(Part, frozen=True):
     task: Task | None = None
     data: Data = Data()
     features: Features = Features()
-    learner: dict[str, Any] = msgspec.field(
-        default_factory=lambda: {"name": "logistic"}
-    )
+    learner: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": AUTO})
     quality: Quality = Quality()
     search: Search = Search()
     costs: Costs = Costs()
@@ -833,11 +831,6 @@ class Project(Part, frozen=True):
             raise BadProject("[data] items yields no times; split = 'time' needs some")
         if data.items is not None and data.weight is not None:
             raise BadProject("[data] items yields no weights; weight names some")
-        if data.weight is not None and self.learner.get("name") == AUTO:
-            raise BadProject(
-                "[data] weight is for a learner that is named; the race of 'auto' "
-                "weighs nothing"
-            )
         fixed = "test" if data.test is not None else "split = 'time'"
         if data.split == "time" and data.test is not None:
             raise BadProject("[data] test and split = 'time' both say what to test on")

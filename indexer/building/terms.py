@@ -7,13 +7,13 @@ import numpy as np
 
 from polydom.features.errors import BadProject
 from polydom.models.qwyc.promise import ALPHA
+from polydom.models.selection.arms import weighing
 from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_learner
 
 from ..index.quality import Task
 from .data.dataset import Dataset
 from .data.split import draw_groups, rare_classes
 from .project import AUTO, CONFIDENCE, FOLDS, ExitGoal, Project
-from .training.train_sets import weighing
 
 STRATEGY = "knockout"  # strategy of the race for `learner = "auto"`
 
@@ -36,15 +36,19 @@ def strategy_of(project: Project) -> str | None:
     return STRATEGY if project.learner["name"] == AUTO else None
 
 
+def asks_weights(project: Project) -> bool:
+    """Return True if the project's learner must accept sample weights."""
+    asked = project.quality.class_weights not in (None, "equal")
+    return asked or project.data.weight is not None
+
+
 def check_learner(project: Project) -> None:
     """Raise BadProject if the learner lacks a method that the project's settings need.
 
     Settings may need a learner that accepts sample weights or predicts probabilities.
     """
-    learner = _make_either(project)
-    quality = project.quality
-    asked = quality.class_weights not in (None, "equal")
-    if asked or project.data.weight is not None:
+    learner, quality = _make_either(project), project.quality
+    if asks_weights(project):
         weighing(learner, np.empty(0))
     if quality.measure == "log_loss" and not hasattr(learner, "predict_proba"):
         raise BadProject(

@@ -25,7 +25,7 @@ from polydom.features.items import Item, Kind
 from polydom.features.sizes import Size, read_size
 from polydom.features.tables.records import Records, column_names
 from polydom.models.scoring.model import Model
-from polydom.models.selection.arms import last_step
+from polydom.models.selection.arms import last_step, takes_weights
 from polydom.models.selection.learners import describe_learner, make_learner
 
 from ..building.build import build
@@ -37,7 +37,6 @@ from ..building.data.dataset import (
 )
 from ..building.project import AUTO, Project
 from ..building.template import default_features
-from ..building.training.train_sets import takes_weights
 from ..index.facts import mean_coefficients, skyline_at
 from ..index.package import Package
 from ..index.quality import AlphaOf, Task
@@ -165,11 +164,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(names, object)
 
     def _check_takes_weights(self) -> None:
-        if self._setting().get("name") == AUTO:
-            raise BadInput(
-                "sample_weight is for a learner that is named; the race of 'auto' "
-                "weighs nothing"
-            )
+        if self._setting().get("name") == AUTO:  # races those that take weights
+            return
         learner = self._unfitted()
         if not takes_weights(learner):
             raise BadInput(

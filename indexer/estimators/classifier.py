@@ -181,7 +181,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         ------
         BadInput
             If X, y, features, learner or costs are unusable, if every class has only
-            one item, or if the learner does not accept weights ("auto" does not).
+            one item, or if the learner does not accept weights.
         """
         self._validate_params()
         items = self._items(X, reset=True)

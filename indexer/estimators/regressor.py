@@ -118,7 +118,7 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         ------
         BadInput
             If X, y, features, learner or costs are unusable, or the learner does not
-            accept weights ("auto" does not).
+            accept weights.
         """
         self._validate_params()
         items = self._items(X, reset=True)

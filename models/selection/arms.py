@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadInput, BadProject
 from polydom.features.threads import one_thread
 
 from .race import TrainingOutcome
@@ -17,6 +18,7 @@ from .splits import Split
 from .validation_scores import Score
 
 Clock = Callable[[], float]
+Weights = NDArray[np.float64]
 
 # Learners that may continue from a smaller training without changing the model. For
 # ADDITIVE learners, `partial_fit` on added rows gives what `fit` on all rows gives, up
@@ -81,7 +83,7 @@ class ExamplesArm:
         if self.every is not None:
             with collected_warnings():
                 fresh = seeded_copy(self.learner, self.seed)
-                return fresh.fit(fill_empty(fresh, self.every.X), self.every.y)
+                return _fit(fresh, self.every)
         if self._had != amount or self._models[0] is None:
             self.keeps = True
             self(amount)
@@ -95,12 +97,14 @@ class ExamplesArm:
         if type(self.learner).__name__ in ADDITIVE:
             model = model or seeded_copy(self.learner, self.seed)
             new = slice(had, amount)
-            return model.partial_fit(part.X[new], part.y[new], np.unique(part.y))
+            weights = None if part.weights is None else part.weights[new]
+            own = weighing(model, weights)
+            return model.partial_fit(part.X[new], part.y[new], np.unique(part.y), **own)
         if model is None or type(last_step(self.learner)).__name__ not in CONVEX:
             model = seeded_copy(self.learner, self.seed)
         if type(last_step(model)).__name__ in CONVEX:
             last_step(model).set_params(warm_start=True)
-        return model.fit(fill_empty(model, part.X[:amount]), part.y[:amount])
+        return _fit(model, part.first(amount, 0))
 
     def _checked(self, part: Split, amount: int) -> int:
         if self.least_valid is None or amount >= len(part.y):
@@ -214,9 +218,16 @@ def validate(
     """
     fitted_s = now()
     score = measure.make_scorer()
-    valid = float(score(model, rows.X_valid, rows.y_valid))
+    counted = {} if rows.counts is None else {"sample_weight": rows.counts}
+    valid = float(score(model, rows.X_valid, rows.y_valid, **counted))
     train = float(score(model, rows.X, rows.y)) if len(rows.y) else None
     return TrainingOutcome(valid, train, fitted_s - start_s, now() - fitted_s)
+
+
+def _fit(model: Any, rows: Split) -> Any:
+    """Fit a model to training rows, with their weights if it takes any."""
+    own = weighing(model, rows.weights) if takes_weights(model) else {}
+    return model.fit(fill_empty(model, rows.X), rows.y, **own)
 
 
 def seeded_copy(learner: Any, seed: int) -> Any:
@@ -258,6 +269,29 @@ def mean(outcomes: Sequence[TrainingOutcome]) -> TrainingOutcome:
         fit_s=sum(outcome.fit_s for outcome in outcomes),
         score_s=sum(outcome.score_s for outcome in outcomes),
     )
+
+
+def weighing(estimator: Any, weights: Weights | None) -> dict[str, Weights]:
+    """Return keyword arguments that pass sample weights to `fit`; {} if there are none.
+
+    Raises BadProject if the estimator accepts no weights.
+    """
+    if weights is None:
+        return {}
+    if not takes_weights(estimator):
+        raise BadProject(
+            f"weights: {type(last_step(estimator)).__name__} takes none; another "
+            "learner, or neither [data] weight nor [quality] class_weights, is needed"
+        )
+    step = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""
+    return {f"{step}sample_weight": weights}
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Return True if an estimator, or a pipeline's last step, takes sample weights."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    return bool(has_fit_parameter(last_step(estimator), "sample_weight"))
 
 
 def fill_empty(estimator: Any, X: Any) -> Any:

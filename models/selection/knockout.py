@@ -25,7 +25,7 @@ import math
 from .daub import need_limit
 from .race import Race
 
-WORK = 60_000  # of the first round: about a minute of one core
+WORK = 30_000  # of the first round: about half a minute of one core
 QUARTER = 4  # factor between the rows of two rounds
 THIRD = 3  # of the learners of a round, one in so many survives
 LEAST = 4  # learners that survive at least: curves of the best ones may cross

@@ -138,6 +138,8 @@ def select(
     least_valid: int | None = None,
     refit: bool = True,
     seed: int = 0,
+    weights: NDArray[np.float64] | None = None,
+    counts: NDArray[np.float64] | None = None,
     running: Running = IN_THIS_PROCESS,
 ) -> Selection:
     """Choose a good learner at a fraction of the cost of training all learners.
@@ -174,6 +176,9 @@ def select(
     seed
         Seed of the split, the order of rows and the learners. The same seed, rows and
         learners give the same result each time: no strategy looks at a clock.
+    weights, counts
+        (N,) weights of the rows: `weights` for fitting the learners that take any, and
+        `counts` for validation scores. None if all rows count alike.
     running
         Processes, time limit and log of the race.
 
@@ -196,8 +201,16 @@ def select(
     """
     allocate = find_strategy(strategy)
     found = find_score(measure)
-    splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
-    every = Split(X, y, X[:0], y[:0]) if len(splits) > 1 else None
+    splits = split(
+        X,
+        y,
+        validation=validation,
+        labels=found.labels,
+        seed=seed,
+        weights=weights,
+        counts=counts,
+    )
+    every = Split(X, y, X[:0], y[:0], weights) if len(splits) > 1 else None
     in_turn = allocate is knockout
     limit = min(len(part.y) for part in splits)
 

@@ -30,6 +30,10 @@ class Split:
     # `X_valid` and `y_valid`: validation rows, (M, D) and (M,), in the order of draws
     X_valid: NDArray[Any]
     y_valid: NDArray[Any]
+    # Weights (N,) of training rows for fitting, and (M,) of validation rows for scores;
+    # None if all rows count alike
+    weights: NDArray[np.float64] | None = None
+    counts: NDArray[np.float64] | None = None
 
     def first(self, train: int | None, valid: int | None) -> "Split":
         """Return a split with the first `train` training and `valid` validation rows.
@@ -37,7 +41,12 @@ class Split:
         None means all rows.
         """
         return Split(
-            self.X[:train], self.y[:train], self.X_valid[:valid], self.y_valid[:valid]
+            self.X[:train],
+            self.y[:train],
+            self.X_valid[:valid],
+            self.y_valid[:valid],
+            None if self.weights is None else self.weights[:train],
+            None if self.counts is None else self.counts[:valid],
         )
 
 
@@ -63,14 +72,18 @@ def split(
     validation: Validation = 0.3,
     labels: bool = True,
     seed: int = 0,
+    weights: NDArray[np.float64] | None = None,
+    counts: NDArray[np.float64] | None = None,
 ) -> tuple[Split, ...]:
     """Split the data into training and validation rows: one split, or one per fold.
 
     `validation` is the share, in (0, 1), of each class to hold out; or the number of
     folds, at least 2; or a pair of validation rows and their targets; or a list of
     folds, each a pair of the positions of training rows and of validation rows. If
-    `labels`, targets are classes. Raises BadInput if there would be no training or no
-    validation rows, or if a class is only in the validation rows.
+    `labels`, targets are classes. `weights` (N,) are the rows' weights for fitting, and
+    `counts` (N,) for scores. Raises BadInput if there would be no training or no
+    validation rows, if a class is only in the validation rows, or if `counts` come with
+    validation rows of their own.
     """
     X, y = np.asarray(X), np.asarray(y)
     if len(X) != len(y):
@@ -80,21 +93,37 @@ def split(
         raise BadInput(f"y holds {classes} class(es); at least 2 are needed")
 
     rng = np.random.default_rng(seed)
+    valid_rows: list[Rows | None]
     if isinstance(validation, tuple):
+        if counts is not None:
+            raise BadInput("counts came with validation rows, which have none")
         X_valid, y_valid = (np.asarray(part) for part in validation)
         sides = [(np.arange(len(y)), X_valid, y_valid)]
-    elif isinstance(validation, Sequence):
-        sides = [(train, X[valid], y[valid]) for train, valid in validation]
+        valid_rows = [None]
     else:
-        held = _held(y, validation, rng, labels)
-        sides = [(np.flatnonzero(~rows), X[rows], y[rows]) for rows in held]
+        if isinstance(validation, Sequence):
+            pairs = [*validation]
+        else:
+            held = _held(y, validation, rng, labels)
+            pairs = [(np.flatnonzero(~rows), np.flatnonzero(rows)) for rows in held]
+        sides = [(train, X[valid], y[valid]) for train, valid in pairs]
+        valid_rows = [valid for _, valid in pairs]
     splits = []
-    for train, X_valid, y_valid in sides:
+    for (train, X_valid, y_valid), valid in zip(sides, valid_rows, strict=True):
         rows = train[nested_order(y[train], rng, labels=labels)]
         part = Split(X[rows], y[rows], X_valid, y_valid)
         _check(part, labels)
         order = nested_order(y_valid, np.random.default_rng(seed), labels=labels)
-        splits.append(Split(part.X, part.y, X_valid[order], y_valid[order]))
+        splits.append(
+            Split(
+                part.X,
+                part.y,
+                X_valid[order],
+                y_valid[order],
+                None if weights is None else weights[rows],
+                None if counts is None or valid is None else counts[valid][order],
+            )
+        )
     return tuple(splits)
 
 

@@ -11,7 +11,7 @@ from polydom.features.wording import nearest
 
 from ..measures import auc, d2_absolute, r2
 
-Scorer = Callable[[Any, Any, Any], float]
+Scorer = Callable[..., float]  # (fitted estimator, X, y, sample_weight=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Score:
     """A measure of a fitted learner on validation rows; larger is better."""
 
     # Picklable function (fitted estimator, X, y) -> score, or the name of a scorer of
-    # scikit-learn; larger is better
+    # scikit-learn; larger is better. It gets `sample_weight` (N,) if rows have weights.
     scorer: str | Scorer
     best: float  # Score of a perfect model
     # True if targets are classes (draws are then stratified), False if numbers
@@ -33,7 +33,7 @@ class Score:
         return scorer
 
 
-def _auc(model: Any, X: Any, y: Any) -> float:
+def _auc(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Return the AUC of probabilities; if there are none, of decision values."""
     if hasattr(model, "predict_proba"):
         scores = model.predict_proba(X)
@@ -41,17 +41,17 @@ def _auc(model: Any, X: Any, y: Any) -> float:
         # Two classes have one decision function, but `auc` takes a column per class.
         margin = model.decision_function(X)
         scores = margin if margin.ndim == 2 else np.column_stack([-margin, margin])
-    return auc(np.searchsorted(model.classes_, y), scores)
+    return auc(np.searchsorted(model.classes_, y), scores, sample_weight)
 
 
-def _r2(model: Any, X: Any, y: Any) -> float:
+def _r2(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Return R^2, but at least 0: a very low score makes all others look equal."""
-    return max(r2(y, np.ravel(model.predict(X))), 0.0)
+    return max(r2(y, np.ravel(model.predict(X)), sample_weight), 0.0)
 
 
-def _mae(model: Any, X: Any, y: Any) -> float:
+def _mae(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Return D^2, which is R^2 with absolute errors, but at least 0 as in `_r2`."""
-    return max(d2_absolute(y, np.ravel(model.predict(X))), 0.0)
+    return max(d2_absolute(y, np.ravel(model.predict(X)), sample_weight), 0.0)
 
 
 SCORES = {

@@ -1,12 +1,10 @@
 """Class weights for fitting learners, and the costs of wrong answers."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.metaestimators import available_if
 
 from polydom.features.errors import BadProject
 from polydom.features.wording import hint
@@ -15,16 +13,8 @@ from ..data.dataset import Dataset
 from ..project import Quality
 from ..terms import Terms
 from .quality import Metric
-from .train_sets import weighing
 
 Floats = NDArray[np.float64]
-
-
-def _has(name: str) -> Callable[[Any], bool]:
-    def check(weighed: Any) -> bool:
-        return hasattr(weighed.estimator, name)
-
-    return check
 
 
 def costs_by_code(
@@ -80,39 +70,6 @@ def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | 
     by_class = np.maximum(by_class, 1e-6 * by_class.max())
     shares: Floats = by_class / np.average(by_class[codes], weights=weights)
     return shares
-
-
-class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that fits its estimator with class weights, shape (K,)."""
-
-    def __init__(self, estimator: Any, class_weights: Floats) -> None:
-        self.estimator = estimator
-        self.class_weights = class_weights
-
-    def fit(self, X: Any, y: NDArray[np.int64]) -> Self:
-        """Fit a copy of the estimator; a row's weight is the weight of its class."""
-        weights = self.class_weights[y]
-        self.estimator_ = clone(self.estimator)
-        self.estimator_.fit(X, y, **weighing(self.estimator_, weights / weights.mean()))
-        self.classes_ = self.estimator_.classes_
-        return self
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the classes that the fitted estimator predicts."""
-        answers: NDArray[Any] = self.estimator_.predict(X)
-        return answers
-
-    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the fitted estimator's probabilities, if it has any."""
-        shares: Floats = self.estimator_.predict_proba(X)
-        return shares
-
-    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Floats:
-        """Return the fitted estimator's margins, if it has any."""
-        margins: Floats = self.estimator_.decision_function(X)
-        return margins
 
 
 def _refuse_unknown(key: str, label: str, known: Mapping[str, int]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.sizes import Size
+from polydom.models.selection.arms import takes_weights
 from polydom.models.selection.learners import make_learner
 from polydom.models.selection.portfolio import Setting
 
@@ -23,7 +24,7 @@ from ..prepare import Prepared
 from ..project import Search
 from ..resources import Resources
 from .progressive_search import COVERED, CostOf, SetTrainer, search_progressively
-from .train_sets import Trainer, TrainingTask, division_of, takes_weights
+from .train_sets import Trainer, TrainingTask, division_of
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),

@@ -19,7 +19,7 @@ from polydom.models.importers.compile_model import compile_model
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Mean, Prior
-from polydom.models.selection.arms import fill_empty, last_step
+from polydom.models.selection.arms import fill_empty, weighing
 from polydom.models.selection.learners import make_learner
 
 from ...cluster.workers import Workers
@@ -456,29 +456,6 @@ def _fit(
         estimator.fit(values, targets, **weighing(estimator, weights))
     remarks += [f"{w.category.__name__}: {w.message}".splitlines()[0] for w in caught]
     return compile_model(estimator, columns)
-
-
-def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
-    """Return keyword arguments that pass sample weights to `fit`; {} if there are none.
-
-    Raises BadProject if the estimator accepts no weights.
-    """
-    if weights is None:
-        return {}
-    if not takes_weights(estimator):
-        raise BadProject(
-            f"weights: {type(last_step(estimator)).__name__} takes none; another "
-            "learner, or neither [data] weight nor [quality] class_weights, is needed"
-        )
-    step = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""
-    return {f"{step}sample_weight": weights}
-
-
-def takes_weights(estimator: Any) -> bool:
-    """Return True if an estimator, or a pipeline's last step, takes sample weights."""
-    from sklearn.utils.validation import has_fit_parameter
-
-    return bool(has_fit_parameter(last_step(estimator), "sample_weight"))
 
 
 def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:

@@ -416,7 +416,7 @@ def test_build_counts_money_where_the_project_says_so(tmp_path: Path) -> None:
     assert index.best(1, 7).cost_s == 7
 
 
-AUTO = projects.TEXTS.replace("workers = 1", 'workers = 1\nlearner = "auto"')
+AUTO = projects.TEXTS.replace("logistic", "auto")
 
 
 def test_build_chooses_a_learner_where_asked_and_says_which(

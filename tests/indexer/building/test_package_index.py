@@ -18,6 +18,7 @@ pytestmark = pytest.mark.jit
 COUNT = 400
 PROJECT = """\
 workers = 1
+learner = "logistic"
 costs = { items = 12, repeats = 2, weights = { usd = 1 } }
 [data]
 table = "rows.csv"

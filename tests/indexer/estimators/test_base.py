@@ -143,7 +143,6 @@ def test_numbers_count_by_their_weights() -> None:
 @pytest.mark.parametrize(
     ("learner", "said"),
     [
-        ("auto", "the race of 'auto' weighs nothing"),
         ("lda", "LinearDiscriminantAnalysis takes none; another learner is needed"),
         ("tre", "did you mean 'tree'"),
         ({"max_depth": 3}, "name is None; it must be a text"),

@@ -105,7 +105,7 @@ def test_rounds_grow_by_four_to_all_rows_and_then_to_all_folds(
 
 def test_few_rows_are_one_round_and_many_rows_are_several() -> None:
     assert plan_rounds(100, 4, 3, 5) == (500,)
-    assert plan_rounds(4000, 15, 1, 5) == (4000, 8000, 20_000)
+    assert plan_rounds(2000, 15, 1, 5) == (2000, 4000, 10_000)
     assert plan_rounds(20_000, 16, 1, 2) == (5000, 20_000, 40_000)
     assert plan_rounds(400_000, 54, 7) == (1563, 6250, 25_000, 100_000, 400_000)
 

@@ -277,7 +277,9 @@ def test_build_answers_nothing_but_json(tmp_path: Path, workers: int) -> None:
     project = projects.TEXTS.replace(
         'use = ["text_length", "punctuation", "casing", "hashed_words"]',
         'files = ["noisy.py"]\nuse = ["text_length", "noisy"]',
-    ).replace("workers = 1", f"workers = {workers}\nlearner={learner}")
+    ).replace(
+        'workers = 1\nlearner = "logistic"', f"workers = {workers}\nlearner={learner}"
+    )
     projects.texts(tmp_path, 60, project)
     (tmp_path / "noisy.py").write_text(NOISY)
     command = ["build", "PROJECT.toml", "-o", "my.pdx", "--json"]

@@ -11,6 +11,7 @@ SPAM = "WIN a FREE prize NOW!!! call 0800 to claim your cash reward www.win.exam
 TEXTS = """\
 seed = 1
 workers = 1
+learner = "logistic"
 
 [data]
 texts = "mails.jsonl"
@@ -80,6 +81,7 @@ def shapes(folder: Path, size: str) -> Path:
     (folder / "PROJECT.toml").write_text(
         f"""\
 workers = 1
+learner = "logistic"
 
 [data]
 images = "photos"

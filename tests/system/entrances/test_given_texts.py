@@ -21,6 +21,7 @@ WORDS = {
 BETWEEN = ["the", "a", "to", "and", "we", "of"]
 PROJECT = """\
 workers = 1
+learner = "logistic"
 costs = { items = 12, repeats = 2 }
 [data]
 table = "mails.csv"

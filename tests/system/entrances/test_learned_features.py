@@ -24,6 +24,7 @@ from tests.support.waiting import until_ready
 PROJECT = """\
 seed = 1
 workers = 1
+learner = "logistic"
 
 [data]
 texts = "mails.jsonl"

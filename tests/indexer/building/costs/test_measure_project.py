@@ -228,6 +228,7 @@ def test_two_rounds_are_enough_and_one_where_costs_are_not_searched_by(
     use = 'use = ["text_length", "casing", "learned_words"]'
     terms = f'[data]\ntexts = "mails.jsonl"\n[features]\n{use}\n[costs]\nitems = 6\n'
     text = f"seed = 1\nworkers = 1\n{terms}repeats = 2\nmeasured = 'later'\n{more}\n"
+    text += "" if "[learner]" in more else "[learner]\nname = 'logistic'\n"
     folder = projects.texts(tmp_path, project=text)
     # one more where times of models made a set worth keeping that nobody foresaw
     assert rounds_of(folder) in (rounds, rounds + 1)
@@ -274,7 +275,7 @@ def test_no_race_is_run_or_continued_by_measuring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few_learners.use(monkeypatch)
-    auto = POLY_DOM + '[learner]\nname = "auto"\nlimit_s = 60\n'
+    auto = POLY_DOM.replace('"logistic"', '{ name = "auto", limit_s = 60 }')
     plan = projects.texts(tmp_path, project=auto) / "PROJECT.toml"
     with pytest.raises(LacksTimes):
         build(plan)
@@ -300,7 +301,7 @@ def test_who_measures_follows_a_search_that_many_workers_carried_out(
 ) -> None:
     """Its seconds are spent by all of them together, and end it."""
     text = LATER.replace("workers = 1", "workers = 2")
-    text += "[learner]\nname = 'tree'\n"
+    text = text.replace("logistic", "tree")
     folder = make_project(tmp_path, f"{text}[search]\nbudget_s = 0.01\n")
     rounds_of(folder)
     again = build(folder / "PROJECT.toml", output=folder / "again.pdx")

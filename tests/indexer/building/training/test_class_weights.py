@@ -1,25 +1,18 @@
-"""Weights of classes, costs of answers, and classifiers that are fitted with them."""
-
-import pickle
-from typing import Any
+"""Weights of classes, and costs of answers."""
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import LinearSVC
 
 from polydom.features.errors import BadProject
 from polydom.features.items import text_item
 from polydom.indexer.building.data.dataset import Dataset, make_dataset
 from polydom.indexer.building.project import Quality
 from polydom.indexer.building.training.class_weights import (
-    Weighed,
     class_weights,
     costs_by_code,
 )
 from polydom.indexer.building.training.quality import Metric
-from polydom.indexer.building.training.train_sets import takes_weights
+from polydom.models.selection.arms import takes_weights
 from polydom.models.selection.learners import make_learner
 
 LABELS = ("a", "b", "c")
@@ -75,25 +68,6 @@ def test_weights_of_two_classes_are_the_costs_of_the_other(  # Elkan, 2001
     )
     assert found is not None
     assert found[0] / found[1] == pytest.approx(10)
-
-
-def test_a_weighed_classifier_is_one_that_was_fitted_with_weights() -> None:
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 200)
-    X = y[:, None] + rng.normal(size=(200, 2))
-    weights = np.array([1.0, 5.0])
-    plain = LogisticRegression().fit(X, y, sample_weight=weights[y] / weights[y].mean())
-    weighed = clone(Weighed(LogisticRegression(), weights)).fit(X, y)
-    again: Any = pickle.loads(pickle.dumps(weighed))
-    assert (again.predict(X) == plain.predict(X)).all()
-    assert again.predict_proba(X) == pytest.approx(plain.predict_proba(X))
-    assert again.decision_function(X) == pytest.approx(plain.decision_function(X))
-    assert again.classes_.tolist() == [0, 1]
-    assert not hasattr(Weighed(LinearSVC(), weights), "predict_proba")
-    piped = Weighed(make_learner("logistic", 0), weights).fit(X, y)
-    assert np.mean(piped.predict(X)) > np.mean(
-        LogisticRegression().fit(X, y).predict(X)
-    )
 
 
 def test_who_takes_weights() -> None:

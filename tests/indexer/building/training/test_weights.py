@@ -9,9 +9,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadProject
 from polydom.features.threads import one_thread
+from polydom.indexer.building.learner_race import choose_learner
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.training.train_sets import weighing
+from polydom.models.selection.arms import weighing
 from polydom.models.selection.learners import make_learner
+from tests.support.builds import few_learners
 from tests.support.builds.staged_build import StagedBuild
 
 
@@ -72,5 +74,17 @@ def test_learner_that_takes_no_weights_is_named_before_anything_is_read(
     (tmp_path / "a.csv").unlink()
     with pytest.raises(BadProject, match="LinearDiscriminantAnalysis takes none"):
         _ = unweighed.table
-    with pytest.raises(BadProject, match="the race of 'auto' weighs nothing"):
-        builder(tmp_path, "auto", weight="w")
+
+
+def test_a_race_weighs_items_and_leaves_out_who_takes_no_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_learners.use(monkeypatch, "tree", "lda")
+    stages = builder(tmp_path, "auto", weight="w")
+    race = choose_learner(stages.data, stages.own).facts
+    assert set(race["curves"]) == {"tree"}
+    stages = builder(tmp_path, "auto", ignore=["w"])
+    alike = choose_learner(stages.data, stages.own).facts
+    assert set(alike["curves"]) == {"tree", "lda"}
+    # a third of the items has the other classes, and two thirds of the weight
+    assert race["score"] == pytest.approx(2 / 3, abs=0.1)
