@@ -139,7 +139,8 @@ def latest(race: "Race") -> str:
     line = race.log[-1]
     if line.score is None:
         return f"{line.learner} failed: {line.error}"
-    said = f"{line.learner}: {line.score:.4f} on {line.amount:,} examples"
+    unit = "after {:,} iterations" if race.carries_on else "on {:,} examples"
+    said = f"{line.learner}: {line.score:.4f} {unit.format(line.amount)}"
     if line.bound is not None and math.isfinite(line.bound):
         said += f", at most {line.bound:.4f} on all"
     return said

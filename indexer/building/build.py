@@ -22,6 +22,7 @@ from .project import Project
 from .resources import Resources, open_resources
 from .training.refit import refit, train_ahead
 from .training.search_sets import make_trainer, no_costs, search_sets
+from .tune_learner import tune_learner
 
 
 def build(
@@ -64,7 +65,8 @@ def build(
     progress
         Object that receives the progress of each stage.
     watch
-        Function of the race that `learner = "auto"` runs, called after each training.
+        Function of the race that `learner = "auto"` runs, and of tuning, called after
+        each training.
         `race.log[-1]` is the newest training.
 
     Raises
@@ -117,6 +119,7 @@ def make_index(
     lets a build do all its training before another machine measures times.
     """
     choice = choose_learner(data, resources, watch)
+    choice = tune_learner(choice, data, resources, watch)
     trainer = make_trainer(data, choice.setting, resources)
     # Poly-Dom needs no costs: perhaps another machine has yet to measure them
     first = data.project.search.method != "poly-dom"

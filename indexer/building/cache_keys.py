@@ -73,6 +73,13 @@ class Keys:
         settings = installed(task)
         return f"races/{digest(self._split, strategy, settings, limit_s, *scoring)}"
 
+    def tuning(self, learner: Mapping[str, Any], *scoring: object) -> str:
+        """Return the name of the cache entry with the log of tuning a learner.
+
+        A tuning of more seconds continues from the log of one of fewer.
+        """
+        return f"tunings/{digest(self._split, [learner], *scoring)}"
+
     def sets(self, learner: Mapping[str, Any], *scoring: object) -> str:
         """Return a hash of everything that models and their qualities depend on.
 

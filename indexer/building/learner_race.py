@@ -45,10 +45,14 @@ class LearnerChoice:
 def choose_learner(
     data: Prepared, resources: Resources, watch: Watch | None = None
 ) -> LearnerChoice:
-    """Return the learner that the project names, or else the winner of a race."""
+    """Return the learner that the project names, or else the winner of a race.
+
+    `race_learners` explains the race. `table` has the features of all items, and
+    validation is on training items alone.
+    """
     project, table, strategy = data.project, data.table, data.terms.strategy
     if strategy is None:
-        return LearnerChoice(project.learner, {})
+        return LearnerChoice(project.setting, {})
     weights = data.class_weights
     weighed = None if weights is None else weights.tolist()
     return race_learners(
@@ -66,8 +70,25 @@ def choose_learner(
         class_weights=weights,
         weights=table.dataset.weights,
         weighed=asks_weights(project),
-        jobs=min(resources.workers.count, os.cpu_count() or 1),
+        jobs=jobs_of(resources),
     )
+
+
+def jobs_of(resources: Resources) -> int:
+    """Return how many trainings of a race run at a time, all on this machine."""
+    return min(resources.workers.count, os.cpu_count() or 1)
+
+
+def row_weights(
+    targets: NDArray[Any],
+    weights: NDArray[np.float64] | None,
+    class_weights: NDArray[np.float64] | None,
+) -> NDArray[np.float64] | None:
+    """Return weights (N,) of rows for fitting; None if all rows count alike."""
+    if class_weights is None:
+        return weights
+    by_class: NDArray[np.float64] = class_weights[targets]
+    return by_class if weights is None else by_class * weights
 
 
 def race_learners(
@@ -105,9 +126,6 @@ def race_learners(
     learners = make_portfolio(settings, seed, task)
     if weights is not None or weighed:
         learners = {k: one for k, one in learners.items() if takes_weights(one)}
-    by_item = weights
-    if class_weights is not None:
-        by_item = class_weights[targets] * (1.0 if weights is None else weights)
     log = cache.recall(name, partial(_read_log, learners)) or []
     folds = divisions if strategy in ONCE else divisions[:1]
     with progress.stage("choosing a learner", None) as on_progress:
@@ -125,12 +143,12 @@ def race_learners(
             values.astype(np.float64),
             targets,
             strategy=strategy,
-            measure=_score_of(metric),
+            measure=score_of(metric),
             validation=list(folds),
             least_valid=LEAST_VALID,
             refit=False,
             seed=seed,
-            weights=by_item,
+            weights=row_weights(targets, weights, class_weights),
             counts=weights,
             running=Running(
                 log=log,
@@ -152,7 +170,7 @@ def _read_log(
     return [line.to_dict() for line in lines]
 
 
-def _score_of(metric: Metric) -> str | Score:
+def score_of(metric: Metric) -> str | Score:
     """Return a race's validation score: the metric's name or, for costs, a `Score`."""
     if metric.name != "cost":
         return metric.name

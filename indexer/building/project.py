@@ -596,7 +596,9 @@ class Project(Part, frozen=True):
     features
         The features to choose from.
     learner
-        The learner of all models: its name and the estimator's parameters.
+        The learner of all models: its name and the estimator's parameters. The default
+        "auto" compares all learners. `tune_s` is the number of seconds to tune the
+        parameters that are not given.
     quality
         The metric of a model's answers.
     search
@@ -706,6 +708,16 @@ class Project(Part, frozen=True):
         if data.table is not None or data.items is not None:
             return []
         return [self.path(name) for name in names if name is not None]
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """The learner's name and parameters, without `tune_s`."""
+        return {key: value for key, value in self.learner.items() if key != "tune_s"}
+
+    @property
+    def tune_s(self) -> float | None:
+        """Seconds to tune the learner's settings; None to leave them as they are."""
+        return float(self.learner["tune_s"]) if "tune_s" in self.learner else None
 
     @property
     def training_limit_s(self) -> float | None:
@@ -844,16 +856,17 @@ class Project(Part, frozen=True):
         name = learner.get("name")
         if not isinstance(name, str):
             raise BadProject("[learner] needs a name, such as name = 'logistic'")
-        if name != AUTO:
-            return
-        if set(learner) - {"name", "limit_s"}:
-            raise BadProject("[learner] name = 'auto' takes no keys but limit_s")
-        limit_s = learner.get("limit_s", 1)
-        number = isinstance(limit_s, int | float) and not isinstance(limit_s, bool)
-        if not (number and 0 < limit_s < math.inf):
+        if name == AUTO and set(learner) - {"name", "limit_s", "tune_s"}:
             raise BadProject(
-                f"[learner] limit_s is {limit_s!r}; it must be seconds above 0"
+                "[learner] name = 'auto' takes no keys but limit_s and tune_s"
             )
+        for key in ("tune_s", "limit_s") if name == AUTO else ("tune_s",):
+            value = learner.get(key, 1)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and 0 < value < math.inf):
+                raise BadProject(
+                    f"[learner] {key} is {value!r}; it must be seconds above 0"
+                )
 
     def _check_sizes(self) -> None:
         sizes, needed = self.search.sizes, 1 + self.costs.pair

@@ -9,6 +9,7 @@ from polydom.features.errors import BadProject
 from polydom.models.qwyc.promise import ALPHA
 from polydom.models.selection.arms import weighing
 from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_learner
+from polydom.models.selection.settings_space import space_of
 
 from ..index.quality import Task
 from .data.dataset import Dataset
@@ -48,6 +49,8 @@ def check_learner(project: Project) -> None:
     Settings may need a learner that accepts sample weights or predicts probabilities.
     """
     learner, quality = _make_either(project), project.quality
+    if project.tune_s is not None:
+        space_of(project.setting)
     if asks_weights(project):
         weighing(learner, np.empty(0))
     if quality.measure == "log_loss" and not hasattr(learner, "predict_proba"):
@@ -64,11 +67,11 @@ def _make_either(project: Project) -> Any:
     """
     tasks: list[Task] = ["classes", "regression"]
     if project.wanted is not None:
-        return make_learner(project.learner, project.seed, project.wanted)
+        return make_learner(project.setting, project.seed, project.wanted)
     errors = []
     for task in tasks:
         try:
-            return make_learner(project.learner, project.seed, task)
+            return make_learner(project.setting, project.seed, task)
         except BadProject as error:
             errors.append(error)
     raise errors[project.learner["name"] in REGRESSORS.keys() - CLASSIFIERS.keys()]
@@ -84,7 +87,7 @@ def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> T
         project = project.of_numbers()
     project.quality.measure_of(task)
     if strategy is None:
-        make_learner(project.learner, project.seed, task)
+        make_learner(project.setting, project.seed, task)
     few = _few_items(project, dataset)
     if not few:
         return Terms(project, task, strategy)

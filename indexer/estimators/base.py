@@ -183,7 +183,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     def _unfitted(self) -> Any:
         task: Task = self._terms()["task"]
         try:
-            return make_learner(self._setting(), 0, task)
+            setting = {k: v for k, v in self._setting().items() if k != "tune_s"}
+            return make_learner(setting, 0, task)
         except BadProject as error:
             raise BadInput(str(error)) from error
 

@@ -124,7 +124,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         self,
         features: Sequence[str] | None = None,
         *,
-        learner: str | Mapping[str, Any] | BaseEstimator = "auto",
+        learner: str | Mapping[str, Any] | BaseEstimator = AUTO,
         alpha: float | None = None,
         alpha_of: AlphaOf = "gain",
         search_budget_s: float | None = None,

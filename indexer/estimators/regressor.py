@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from polydom.features.errors import BadInput
 from polydom.features.items import Kind
 
+from ..building.project import AUTO
 from ..index.quality import OF_NUMBERS, AlphaOf
 from .base import BudgetEstimator
 from .labels import count_items, labels_of
@@ -65,7 +66,7 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         self,
         features: Sequence[str] | None = None,
         *,
-        learner: str | Mapping[str, Any] | BaseEstimator = "auto",
+        learner: str | Mapping[str, Any] | BaseEstimator = AUTO,
         alpha: float | None = None,
         alpha_of: AlphaOf = "gain",
         search_budget_s: float | None = None,

@@ -92,6 +92,8 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
         ),
         ({"learner": {"name": "auto", "limit_s": math.nan}}, "limit_s is nan"),
         ({"learner": {"name": "auto", "per_level": True}}, "no keys but limit_s"),
+        ({"learner": {"name": "tree", "tune_s": 0}}, "tune_s is 0; it must be seconds"),
+        ({"learner": {"name": "auto", "tune_s": "9"}}, "tune_s is '9'; it must be"),
         ({"costs": {"weights": {"s": 0}}}, "counts nothing"),
         ({"costs": {"weights": {"s": -1}}}, "expected float >= 0"),
         ({"seed": -1}, "seed: expected int >= 0"),

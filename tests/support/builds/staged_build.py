@@ -21,6 +21,7 @@ from polydom.indexer.building.training.search_sets import (
     search_sets,
 )
 from polydom.indexer.building.training.train_sets import Trainer
+from polydom.indexer.building.tune_learner import tune_learner
 from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import Progress, Silence
 
@@ -65,6 +66,7 @@ class StagedBuild:
     def trainer(self) -> Trainer:
         """The trainer of sets."""
         choice = choose_learner(self.data, self.own)
+        choice = tune_learner(choice, self.data, self.own)
         return make_trainer(self.data, choice.setting, self.own)
 
     @cached_property
