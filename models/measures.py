@@ -15,7 +15,7 @@ weights : (N,), optional
     Weight of each row, finite, >= 0 and not all 0; 1 by default.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 SURE = float(np.finfo(np.float64).eps)  # least probability in the log loss
+BINS = 15  # parts of [0, 1] in a reliability curve
 WHOLE = 1e-5  # largest deviation of a sum of float32 probabilities from 1
 
 
@@ -86,14 +87,73 @@ def log_loss(
     probability of a label without a score counts as epsilon, too. Raises BadInput if
     scores are not probabilities.
     """
-    own, shares = _codes("labels", labels), _scores(scores)
+    own, shares = _codes("labels", labels), _probabilities(scores)
     each = _weights(own, shares, weights)
-    if not are_probabilities(shares):
-        raise BadInput("scores are no probabilities: each in [0, 1], rows summing to 1")
     known = own < shares.shape[1]
     given = np.zeros(len(own))
     given[known] = shares[known, own[known]]
     return float(np.average(-np.log(np.clip(given, SURE, 1.0)), weights=each))
+
+
+def brier(
+    labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
+) -> float:
+    """Compute the Brier score: the mean squared error of the classes' probabilities.
+
+    For two classes it is the squared error of the second class's probability, in [0,
+    1], as in scikit-learn; for more the sum over classes, in [0, 2]. A label without a
+    score is a miss of all. Raises BadInput if scores are not probabilities.
+    """
+    own, shares = _codes("labels", labels), _probabilities(scores)
+    each = _weights(own, shares, weights)
+    right = own[:, None] == np.arange(shares.shape[1])
+    errors = ((shares - right) ** 2).sum(axis=1) + ~right.any(axis=1)
+    halves = 2 if shares.shape[1] == 2 else 1
+    return float(np.average(errors / halves, weights=each))
+
+
+class Bin(NamedTuple):
+    """Rows whose probability lies in one of `BINS` equal parts of [0, 1]."""
+
+    weight: float  # Total weight of the rows
+    said: float  # Mean probability
+    found: float  # Share of the rows that are of the class
+
+
+def reliability(
+    labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
+) -> list[Bin]:
+    """Compute a reliability curve: what probabilities say, and what is found.
+
+    With two classes, the probability is the second class's; with more, it is the
+    largest, and what is found is whether its class is right. Parts without rows are
+    left out. Raises BadInput if scores are not probabilities.
+    """
+    own, shares = _codes("labels", labels), _probabilities(scores)
+    each = _weights(own, shares, weights)
+    best = np.ones_like(own) if shares.shape[1] == 2 else shares.argmax(axis=1)
+    said, right = shares[np.arange(len(own)), best], own == best
+    part = np.minimum((said * BINS).astype(np.int64), BINS - 1)
+    total, sums, hits = (
+        np.bincount(part, each * one, BINS) for one in (1.0, said, right)
+    )
+    return [
+        Bin(float(total[b]), float(sums[b] / total[b]), float(hits[b] / total[b]))
+        for b in np.flatnonzero(total > 0)
+    ]
+
+
+def calibration_error(
+    labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
+) -> float:
+    """Compute the expected calibration error, in [0, 1] (Guo et al., 2017).
+
+    It is the mean distance between what probabilities say and what is found, over the
+    rows of `reliability`.
+    """
+    bins = reliability(labels, scores, weights)
+    total = sum(one.weight for one in bins)
+    return sum(one.weight * abs(one.said - one.found) for one in bins) / total
 
 
 def auc(
@@ -242,6 +302,13 @@ def _scores(values: ArrayLike) -> Floats:
     if found.ndim != 2:
         raise BadInput(f"scores have the shape {found.shape}; (N, K) is needed")
     _refuse_nan("scores", found)
+    return found
+
+
+def _probabilities(values: ArrayLike) -> Floats:
+    found = _scores(values)
+    if not are_probabilities(found):
+        raise BadInput("scores are no probabilities: each in [0, 1], rows summing to 1")
     return found
 
 

@@ -20,6 +20,7 @@ from .package_index import package_index
 from .prepare import Prepared, prepare_data
 from .project import Project
 from .resources import Resources, open_resources
+from .training.calibrate import calibrate
 from .training.refit import refit, train_ahead
 from .training.search_sets import make_trainer, no_costs, search_sets
 from .tune_learner import tune_learner
@@ -137,6 +138,7 @@ def make_index(
     if costs is None:
         costs = measure_costs(data, resources)
     candidates = keep_candidates(searched, data, trainer, costs)
+    trainer = calibrate(candidates, data, trainer, resources)
     kept = refit(candidates, searched, data, trainer, costs, resources)
     exits = fit_plan_exits(candidates, kept, data, trainer, costs, resources)
     return package_index(

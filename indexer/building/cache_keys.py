@@ -86,7 +86,8 @@ class Keys:
         `learner` has the learner's name and parameters; `scoring` is plain data that
         qualities depend on.
         """
-        return digest(self._split, [learner], *scoring)
+        # "evidence": what an entry holds since scores are calibrated
+        return digest(self._split, [learner], "evidence", *scoring)
 
     @property
     def _split(self) -> str:

@@ -28,6 +28,7 @@ from .features.feature_values import FeatureTable
 from .features.text_features import lacks_text
 from .learner_race import LearnerChoice
 from .prepare import Prepared
+from .training.decision import Decision
 from .training.refit import KeptModels
 from .training.search_sets import SearchedSets
 from .training.train_sets import Trainer
@@ -148,6 +149,9 @@ def _facts_of_kept(
         facts["gaps"] = msgspec.to_builtins(count_gaps(data.table))
     if data.table.dataset.numbers is not None:
         facts |= _facts_of_numbers(masks, data, trainer)
+    decided = [trainer.decisions.get(mask, Decision()).fitted for mask in masks]
+    if any(decided):
+        facts["calibration"] = [one and one.facts() for one in decided]
     if data.metric.costs is not None:
         facts["confusion_costs"] = data.metric.costs.tolist()
     return facts

@@ -197,6 +197,25 @@ class BuiltGaps(msgspec.Struct):
     features: dict[str, Share]
 
 
+class BuiltForecast(msgspec.Struct):
+    """Log loss and expected calibration error of class scores on held-out items."""
+
+    log_loss: Amount
+    error: Share
+
+
+class BuiltCalibration(msgspec.Struct):
+    """The calibration of a candidate's class scores.
+
+    `form` is None without one. `before` is None if the model's own scores are no
+    probabilities, or too few items are known.
+    """
+
+    form: Literal["prior", "temperature", "offsets", "isotonic"] | None = None
+    before: BuiltForecast | None = None
+    after: BuiltForecast | None = None
+
+
 class BuiltPace(msgspec.Struct):
     """Median seconds of each kind of work on each sample item; see `MachineTimes`."""
 
@@ -233,6 +252,8 @@ class MetaFacts(msgspec.Struct):
     remarks: dict[str, Count] = {}
     observed: Annotated[list[Quality], msgspec.Meta(min_length=1)] | UnsetType = UNSET
     refitted: list[bool] = []
+    # Of each candidate; None for one without raw scores
+    calibration: list[BuiltCalibration | None] = []
 
     @classmethod
     def read(cls, meta: Mapping[str, Any]) -> "MetaFacts":

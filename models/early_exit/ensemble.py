@@ -132,7 +132,10 @@ class Ensemble:
         it exists and adds in float64. For a forest of two classes, a sum is the
         probability of the second class minus that of the first.
         """
-        raw = self.classifier.scorer.raw(self.rows(X))
+        return self._sums(self.rows(X))
+
+    def _sums(self, X: Rows) -> NDArray[np.float64]:
+        raw = self.classifier.scorer.raw(X)
         if raw.shape[1] == 2 and self.binary:
             return raw[:, 1] - raw[:, 0]
         return raw[:, 0] if raw.shape[1] == 1 else raw
@@ -268,7 +271,7 @@ class Ensemble:
         self, schedule: Schedule | MarginSchedule, scores: Floats, X: Rows
     ) -> EarlyScores:
         """Fit `EarlyScores` to rows X with base scores (N, T) or (N, T, K)."""
-        stops, raw = stops_of(schedule), self.decision_function(X)
+        stops, raw = stops_of(schedule), self._sums(X)
         if self.binary:
             scores, raw = scores[:, :, None], raw[:, None]
         start = stops.start(self.terms.base_bias())

@@ -26,7 +26,7 @@ from .kernels.link import (
     class_scores,
 )
 from .kernels.native import entry
-from .model import Floats, Rows
+from .model import Floats, Model, Rows
 from .scorer import Scorer
 from .stored_arrays import Stored
 
@@ -203,6 +203,19 @@ class Head:
         return own
 
 
+def border_of(model: Model) -> float | None:
+    """Return the score of the second of two classes from which it is chosen.
+
+    Returns None if the class with the larger score is chosen, and for other models.
+    """
+    if not isinstance(model, Classifier) or len(model.classes) != 2:
+        return None
+    head = model.head
+    if head.threshold is None and head.calibration is None:
+        return None
+    return None if head.border == 0.5 else head.border
+
+
 def margin_of(raw: Floats) -> Any:
     """Return the margins (...) of raw scores (..., 1 or 2) of two classes."""
     return raw[..., 0] if raw.shape[-1] == 1 else raw[..., 1] - raw[..., 0]
@@ -239,9 +252,11 @@ def load_head(stored: Stored) -> Head:
         flaw = "one class leaves nothing to choose"
     if flaw:
         raise stored.fail(flaw)
-    plain = classes, int(link), int(rule), int(inputs), gain
+    plain, threshold = (classes, int(link), int(rule), int(inputs), gain), None
+    if "threshold" in stored.arrays:
+        threshold = float(stored.finite("threshold", (1,))[0])
     try:
-        return Head(*plain, load_calibration(stored), stored.threshold())
+        return Head(*plain, load_calibration(stored), threshold)
     except BadModel as error:
         raise stored.fail(str(error).removeprefix("head of a model: ")) from error
 

@@ -18,13 +18,12 @@ class Prior:
 
     classes: NDArray[Any]  # (K,): Labels, ascending
     shares: Floats  # (K,) float64: Share of each class, in [0, 1], summing to 1
-    # Share of the second of two classes from which it is chosen; None chooses the most
-    # frequent class
-    threshold: float | None = None
+    # Position of the class that is chosen; None chooses the most frequent class
+    chosen: int | None = None
     kind: ClassVar[str] = "prior"
 
     def __repr__(self) -> str:
-        most = self.classes[self._choice].item()
+        most = self.classes[self.choose(self.shares)].item()
         return f"Prior({len(self.classes)} classes, mostly {most!r})"
 
     def __post_init__(self) -> None:
@@ -34,8 +33,8 @@ class Prior:
                 f"{len(self.classes)} classes and shares of shape {shares.shape}; "
                 "there must be one share per class"
             )
-        if self.threshold is not None and len(shares) != 2:
-            raise BadModel(f"a threshold is for two classes, not {len(shares)}")
+        if self.chosen is not None and not 0 <= self.chosen < len(shares):
+            raise BadModel(f"class {self.chosen} of {len(shares)} cannot be chosen")
         if not ((shares >= 0).all() and abs(shares.sum() - 1) < 1e-9):
             raise BadModel("class shares must be non-negative and sum to 1")
 
@@ -57,18 +56,9 @@ class Prior:
         """Positions of the inputs: an empty array."""
         return np.empty(0, np.int32)
 
-    @property
-    def _choice(self) -> int:
-        if self.threshold is not None:
-            return int(self.shares[1] >= self.threshold)
-        return int(self.shares.argmax())
-
     def choose(self, row: Rows) -> int:
-        """Return the position of the most frequent class; among ties, the first.
-
-        With a threshold, return 1 if the second class's share reaches it, else 0.
-        """
-        return self._choice
+        """Return `chosen`, or the position of the most frequent class, the first."""
+        return int(self.shares.argmax()) if self.chosen is None else self.chosen
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
         """Return the results of `choose`, and the class shares."""
@@ -80,22 +70,22 @@ class Prior:
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """Return the class of `choose` for each row: (N,)."""
-        return np.repeat(self.classes[self._choice], len(X))
+        return np.repeat(self.classes[self.choose(X)], len(X))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that `load` reads."""
         own = {"classes": self.classes, "shares": self.shares}
-        if self.threshold is not None:
-            own["threshold"] = np.array([self.threshold])
+        if self.chosen is not None:
+            own["chosen"] = np.array([self.chosen])
         return own
 
     @classmethod
     def load(cls, stored: Stored) -> "Prior":
         """Load a `Prior`; raise BadModel if its arrays are not classes and shares."""
-        classes = stored.classes()
-        return cls(
-            classes, stored.finite("shares", (len(classes),)), stored.threshold()
-        )
+        classes, chosen = stored.classes(), None
+        if "chosen" in stored.arrays:
+            chosen = int(stored.array("chosen", np.int64, (1,))[0])
+        return cls(classes, stored.finite("shares", (len(classes),)), chosen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

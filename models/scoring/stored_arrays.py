@@ -81,9 +81,3 @@ class Stored:
         if not (classes[1:] > classes[:-1]).all():
             raise self.fail("classes must ascend, each once")
         return classes
-
-    def threshold(self) -> float | None:
-        """Return the score from which the second class is chosen; None without one."""
-        if "threshold" not in self.arrays:
-            return None
-        return float(self.finite("threshold", (1,))[0])

@@ -278,8 +278,10 @@ class Execution(ABC):
             return False
         planner, row = self._planner, plan.answers[k]
         code, scores = self._ask(row)
+        border = planner.borders[row]
         second, best = sorted(scores)[-2:]
-        if best - second <= margin:
+        lead = best - second if border is None else 2 * abs(scores[1] - border)
+        if lead <= margin:
             return False
         barred = planner.barred
         return barred is None or planner.package.models[row].classes[code] != barred

@@ -22,6 +22,7 @@ from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import Package, mean_costs
 from polydom.indexer.index.partial_lookup import PartialLookup
+from polydom.models.scoring.classifier import border_of
 
 from ..errors import TooLittleLeft
 from ..schema.wire import Reason
@@ -141,6 +142,9 @@ class Planner:
             for model in self.package.models
             if not package.numeric
         )
+        # Scores from which a row's model chooses the second of two classes; None if it
+        # chooses the larger score.
+        self.borders = tuple(map(border_of, self.package.models))
         # Bounds of each row's expected residuals; empty if answers are classes.
         self.intervals = tuple((low, high) for low, high in package.intervals.tolist())
 

@@ -26,6 +26,7 @@ from polydom.models.qwyc.calibration import (
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.promise import Promise
 from polydom.models.qwyc.running_sums import Walk
+from polydom.models.scoring.classifier import border_of
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.stopping_rule import margins_of
 
@@ -91,10 +92,13 @@ def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]
     """Return a model's margins (N,) and chosen classes (N,) for rows of feature values.
 
     The margin is the best class's score minus the second-best score, or 0 if the model
-    has only one class.
+    has only one class. If the second of two classes is chosen from another score than
+    the first's, the margin is twice the distance from it.
     """
     scores = np.asarray(model.predict_scores(values), np.float64)
     margins = np.zeros(len(values)) if scores.shape[1] < 2 else margins_of(scores)
+    if (border := border_of(model)) is not None:
+        margins = 2 * np.abs(scores[:, 1] - border)
     return margins, np.asarray(model.predict(values), np.int64)
 
 

@@ -81,7 +81,8 @@ def make_full_trainer(
     if data.final is not data.table:
         given = {**task.items, "values": data.final.values}
         task = replace(task, items=resources.cache.share(f"sets/{key}/items", given))
-    return Trainer(task, resources.workers, resources.cache)
+    own = task, resources.workers, resources.cache
+    return Trainer(*own, decisions=trainer.decisions)
 
 
 def train_ahead(

@@ -3,10 +3,11 @@
 import math
 import time
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -26,7 +27,9 @@ from ...cluster.workers import Workers
 from ...index.quality import Task
 from ..cache import Cache, SharedArrays, digest
 from ..exits.checkpoints import answers_of
+from .decision import Decision
 from .dull_columns import varying_columns
+from .fit_calibration import Evidence, evidence_of, join_evidence
 from .quality import Answers, Metric
 
 Floats = NDArray[np.float64]
@@ -155,7 +158,8 @@ class Trainer:
     on. With folds, the model of the last fold is kept. `spent` counts the training time
     of all sets that were asked for, in seconds, divided by the number of processes. A
     set from the cache counts with the time that its training took, so a repeated search
-    with a time limit ends at the same set.
+    with a time limit ends at the same set. Models of the sets in `decisions` decide as
+    it says.
     """
 
     def __init__(
@@ -164,8 +168,10 @@ class Trainer:
         workers: Workers,
         cache: Cache,
         spent: Spent | None = None,
+        decisions: Mapping[int, Decision] = MappingProxyType({}),
     ) -> None:
         self.task = task
+        self.decisions = decisions
         self.cache = cache
         self.workers = workers.count
         self._workers = workers
@@ -193,6 +199,13 @@ class Trainer:
                 self._seconds[mask] = seconds
                 self.spent.seconds += seconds / self.workers
             yield quality
+
+    def deciding(self, decisions: Mapping[int, Decision]) -> Self:
+        """Return this trainer with what models of some sets decide by."""
+        own = self.task, self._workers, self.cache, self.spent, decisions
+        made = type(self)(*own)
+        made._seconds = self._seconds
+        return made
 
     def on_sample(self, count: int) -> Self:
         """Return a trainer on `count` training rows with the same shares of classes."""
@@ -251,7 +264,27 @@ class Trainer:
 
     def model(self, mask: int) -> Model:
         """Return the compiled model of a trained set."""
-        return self._read_model(*self._entry(mask))
+        return self._decide(mask, self._read_model(*self._entry(mask)))
+
+    def _decide(self, mask: int, model: Model) -> Model:
+        decision = self.decisions.get(mask)
+        return model if decision is None else decision.applied(model)
+
+    def evidence(self, mask: int) -> Evidence | None:
+        """Return what a calibration reads of a set's answers for N tested items.
+
+        Returns None if the set's models have no raw scores for all classes.
+        """
+        meta, arrays = self._entry(mask)
+        task = self.task
+        if len(task.splits) == 1:
+            values = task.values[task.splits[0][1]]
+            model = self._read_model(meta, arrays)
+            return evidence_of(model, values, task.metric.classes)
+        if "evidence" not in arrays:
+            return None
+        z = arrays["evidence"].astype(np.float64)
+        return Evidence(z, *map(bool, meta["evidence"]))
 
     @property
     def tested(self) -> Rows:
@@ -299,7 +332,12 @@ class Trainer:
 
     def _answers_by_fold(self, masks: Sequence[int]) -> Iterator[tuple[Floats, Rows]]:
         """Yield each set's margins and classes for the items of all folds."""
-        names = {mask: f"margins/{self.task.key}/{mask:x}" for mask in masks}
+        decisions = [self.decisions.get(mask, Decision()) for mask in masks]
+        keys = [one.key for one in decisions]
+        names = {
+            mask: f"margins/{self.task.key}/{mask:x}{key}"
+            for mask, key in zip(masks, keys, strict=True)
+        }
         known = {
             m: self.cache.recall(name, self._read_answers) for m, name in names.items()
         }
@@ -307,7 +345,11 @@ class Trainer:
         def keep(found: TrainedSet) -> None:
             self.cache.store(names[found.mask], found.meta, found.arrays)
 
-        calls = ((self.task, mask) for mask, one in known.items() if one is None)
+        calls = (
+            (self.task, mask, decision)
+            for mask, decision in zip(masks, decisions, strict=True)
+            if known[mask] is None
+        )
         found = self._workers.run(
             _answer_by_fold, calls, stage="fitting exits", doing=_describe, keep=keep
         )
@@ -350,7 +392,7 @@ def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
     return np.sort(by_class[np.argsort(place, kind="stable")[:count]])
 
 
-def _describe(task: TrainingTask, mask: int) -> str:
+def _describe(task: TrainingTask, mask: int, _: object = None) -> str:
     columns = len(columns_of(task.starts, mask))
     return (
         f"training {task.learner['name']} on {len(task.codes):,} items and the "
@@ -364,10 +406,15 @@ def _train(task: TrainingTask, mask: int) -> TrainedSet:
     begun_s = time.perf_counter()
     columns = columns_of(task.starts, mask)
     given, remarks = list[Answers](), list[str]()
+    found = list[Evidence | None]()
+    folds = len(task.splits) > 1 and task.numbers is None
     try:
         for train, test in task.splits:
             model = _fit(task, train, columns, remarks)
             given.append(task.metric.answers(model, task.values[test]))
+            if folds:  # only the last fold's model is kept
+                values, classes = task.values[test], task.metric.classes
+                found.append(evidence_of(model, values, classes))
         if not task.splits:
             model = _fit(task, np.arange(len(task.codes)), columns, remarks)
     except PolydomError:
@@ -389,6 +436,10 @@ def _train(task: TrainingTask, mask: int) -> TrainedSet:
         "remarks": sorted(set(remarks)),
     }
     arrays |= {f"model/{name}": array for name, array in model.arrays().items()}
+    if evidence := join_evidence(found):
+        meta["evidence"] = [evidence.logs, evidence.probable]
+        with np.errstate(over="ignore"):
+            arrays["evidence"] = evidence.z.astype(np.float32)
     return TrainedSet(mask, meta, arrays)
 
 
@@ -427,10 +478,10 @@ def _warm(learner: bytes, kind: Task) -> None:
         compile_model(estimator, np.arange(3)).predict(rows.astype(np.float32))
 
 
-def _answer_by_fold(task: TrainingTask, mask: int) -> TrainedSet:
+def _answer_by_fold(task: TrainingTask, mask: int, decision: Decision) -> TrainedSet:
     columns = columns_of(task.starts, mask)
     parts = [
-        answers_of(_fit(task, train, columns, []), task.values[test])
+        answers_of(decision.applied(_fit(task, train, columns, [])), task.values[test])
         for train, test in task.splits
     ]
     margins, choices = (np.concatenate(part) for part in zip(*parts, strict=True))

@@ -210,17 +210,17 @@ def test_a_forest_stops_early_by_its_threshold_and_changes_nothing(
         np.testing.assert_equal(same.head.cut, model.head.cut)
 
 
-def test_a_prior_follows_a_threshold() -> None:
+def test_a_prior_may_choose_a_rarer_class() -> None:
     shares = np.array([0.9, 0.1])
-    for threshold, code in ((0.1, 1), (0.11, 0), (0.0, 1), (None, 0)):
-        prior = Prior(np.array(["no", "yes"]), shares, threshold)
+    for chosen, code in ((1, 1), (0, 0), (None, 0)):
+        prior = Prior(np.array(["no", "yes"]), shares, chosen)
         again = load_model("prior", prior.arrays(), width=0)
         for model in (prior, again):
             assert model.choose(np.empty(0)) == code
             assert model.answer(np.empty(0)) == (code, [0.9, 0.1])
             assert model.predict(np.empty((2, 0))).tolist() == [["no", "yes"][code]] * 2
-    with pytest.raises(BadModel, match="a threshold is for two classes, not 3"):
-        Prior(np.arange(3), np.full(3, 1 / 3), 0.5)
+    with pytest.raises(BadModel, match="class 3 of 3 cannot be chosen"):
+        Prior(np.arange(3), np.full(3, 1 / 3), 3)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,325 @@
+"""Fit a calibration of class scores to held-out items, if it lowers the log loss.
+
+Forms are tried from the simplest on: a temperature (Guo et al., 2017); a temperature
+and an offset for each class, which for two classes is Platt's map; and for two classes
+and enough items an isotonic map (Zadrozny and Elkan, 2002). A form is kept only if it
+lowers the log loss by more than its standard error on items that it was not fitted to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from polydom.models.measures import SURE, calibration_error
+from polydom.models.scoring.calibration import Calibration, make_knots, make_line
+from polydom.models.scoring.classifier import Classifier
+from polydom.models.scoring.kernels.link import LOGISTIC, MARGIN, SOFTMAX
+from polydom.models.scoring.model import Model
+from polydom.models.scoring.scorer import SumOfTerms
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+FEWEST = 30  # items to fit a temperature to
+FEWEST_OF_CLASS = 10  # items of each class to fit offsets to
+FEWEST_ISOTONIC = 1000  # items to fit an isotonic map to
+MOST = 10_000  # items that are used
+FOLDS = 4  # parts of the items; each is mapped by a fit to the others
+IN_BIN = 50  # items in a bin of an isotonic map
+MOST_BINS = 40
+REAL = 0.01  # share of the log loss that a form must save
+
+
+class Evidence(NamedTuple):
+    """What a calibration reads of N items, and how the model's own scores follow."""
+
+    z: Floats  # (N, K): Raw scores times the gain, or logarithms of class scores
+    logs: bool  # True for logarithms of class scores
+    probable: bool  # True if the model's own scores are probabilities
+
+
+class Forecast(NamedTuple):
+    """Log loss and calibration error of some scores."""
+
+    log_loss: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedCalibration:
+    """The calibration of one model; None if none helps."""
+
+    calibration: Calibration | None
+    form: str | None = None  # "prior", "temperature", "offsets" or "isotonic"
+    # Of the scores without it (None if they are no probabilities), and with it, on
+    # items that it was not fitted to
+    before: Forecast | None = None
+    after: Forecast | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return plain data for `polydom inspect`."""
+        own = {"before": self.before, "after": self.after}
+        told = {name: one and one._asdict() for name, one in own.items()}
+        return {"form": self.form, **told}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """N held-out items with evidence of one model."""
+
+    z: Floats  # (N, K), finite
+    codes: Codes  # (N,): Classes
+    weights: Floats  # (N,): Weights, of mean 1
+    # (K,): Logarithms of what class weights did to the shares of the classes
+    shift: Floats
+    logs: bool
+    limit: float
+
+    def only(self, rows: NDArray[Any]) -> "Held":
+        """Return some of the items."""
+        part = self.z[rows], self.codes[rows], self.weights[rows]
+        return Held(*part, self.shift, self.logs, self.limit)
+
+    def line(self, slope: float, offsets: Floats) -> Calibration:
+        """Return the linear map with a slope and offsets (K,)."""
+        return make_line(slope, offsets, logs=self.logs, limit=self.limit)
+
+    def scores(self, calibration: Calibration) -> Floats:
+        """Return the calibrated scores (N, K)."""
+        scores = np.exp(self.z) if self.logs else np.empty_like(self.z)
+        calibration.apply(self.z, 1.0, scores)
+        return scores
+
+    def losses(self, scores: Floats) -> Floats:
+        """Return the log loss (N,) of each item by scores (N, K)."""
+        given = scores[np.arange(len(self.codes)), self.codes]
+        return self.weights * -np.log(np.clip(given, SURE, 1.0))
+
+    def forecast(self, scores: Floats) -> Forecast:
+        """Return the log loss and the calibration error of scores (N, K)."""
+        error = calibration_error(self.codes, scores, self.weights)
+        return Forecast(float(self.losses(scores).mean()), error)
+
+
+def evidence_of(
+    model: Model, values: NDArray[np.float32], classes: int
+) -> Evidence | None:
+    """Return what a calibration reads of a model's answers for rows of values.
+
+    Returns None for a model that has no raw scores, or not all of `classes` classes.
+    """
+    if not isinstance(model, Classifier) or len(model.classes) != classes:
+        return None
+    head, scorer = model.head, model.scorer
+    shares = isinstance(scorer, SumOfTerms) and scorer.gives_shares()
+    one = head.inputs == 1
+    logs = head.link not in (SOFTMAX, MARGIN) and not (head.link == LOGISTIC and one)
+    logs = logs or (head.link == MARGIN and shares)
+    raw = scorer.raw(model.rows(values))
+    if logs:
+        scores = head.scores(raw)
+        probable = bool(abs(scores.sum(axis=1) - 1).max(initial=0.0) < 1e-6)
+        with np.errstate(divide="ignore"):
+            return Evidence(np.log(scores), True, probable)
+    z = head.gain * raw
+    if one:
+        z = np.column_stack([np.zeros(len(z)), z])
+    return Evidence(z, False, head.link != MARGIN)
+
+
+def join_evidence(parts: Sequence[Evidence | None]) -> Evidence | None:
+    """Return the evidence of models of one kind for all items; None if unknown."""
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts) or len({one.logs for one in known}) > 1:
+        return None
+    z = np.concatenate([one.z for one in known])
+    return Evidence(z, known[0].logs, all(one.probable for one in known))
+
+
+def fit_calibration(
+    evidence: Evidence,
+    codes: Codes,
+    weights: Floats,
+    groups: Codes,
+    shift: Floats | None,
+    seed: int,
+) -> FittedCalibration:
+    """Fit the calibration that serves a model best; none if none is surely better.
+
+    `codes`, `weights` and `groups` (N,) are those of the items of `evidence`, which the
+    model was not trained on. If the model was trained with class weights, `shift` (K,)
+    has the logarithm of each class's weight, which the map then always takes back.
+    """
+    rng = np.random.default_rng([seed, 5])
+    if len(codes) > MOST:
+        rows = np.sort(rng.choice(len(codes), MOST, replace=False))
+        codes, weights, groups = codes[rows], weights[rows], groups[rows]
+        evidence = evidence._replace(z=evidence.z[rows])
+    classes = evidence.z.shape[1]
+    back = np.zeros(classes) if shift is None else -shift
+    limit = _limit_of(evidence)
+    z = np.clip(evidence.z, -limit, limit) if evidence.logs else evidence.z
+    held = Held(z, codes, weights / weights.mean(), back, evidence.logs, limit)
+    plain = own = None
+    if evidence.probable:
+        plain = np.exp(evidence.z) if evidence.logs else _softmax(evidence.z)
+    best, form = None, None
+    if shift is not None:
+        best, form = held.line(1.0, back), "prior"
+        own = held.scores(best)
+    elif plain is None:
+        shares = np.bincount(codes, held.weights, classes) / len(codes)
+        own = np.tile(shares, (len(codes), 1))
+    else:
+        own = plain
+    before = None if plain is None else held.forecast(plain)
+    scores, parts = own, _parts_of(groups, rng)
+    for name in _forms(held):
+        fitted, crossed = _cross_fit(held, name, parts)
+        if _surely_better(held.losses(scores), held.losses(crossed), groups):
+            best, form, scores = fitted, name, crossed
+    if best is None:
+        return FittedCalibration(None, None, before, before)
+    return FittedCalibration(best, form, before, held.forecast(scores))
+
+
+def _limit_of(evidence: Evidence) -> float:
+    """Return the largest magnitude that counts: beyond it nothing was observed.
+
+    Without this, the share 0, which few trees give, would be proof.
+    """
+    if not evidence.logs:
+        return np.inf
+    finite = np.abs(evidence.z[np.isfinite(evidence.z)])
+    return float(finite.max(initial=1.0)) + float(np.log(2))
+
+
+def _softmax(z: Floats) -> Floats:
+    power = np.exp(z - z.max(axis=1, keepdims=True))
+    shares: Floats = power / power.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _forms(held: Held) -> list[str]:
+    """Return the forms for which there are enough items, the simplest first."""
+    count, classes = held.z.shape
+    counts = np.bincount(held.codes, minlength=classes)
+    if count < FEWEST or np.count_nonzero(counts) < 2:
+        return []
+    forms = ["temperature"]
+    if counts.min() >= FEWEST_OF_CLASS:
+        forms.append("offsets")
+        if classes == 2 and count >= FEWEST_ISOTONIC:
+            forms.append("isotonic")
+    return forms
+
+
+def _parts_of(groups: Codes, rng: np.random.Generator) -> Codes:
+    """Return the part (N,), from 0 to FOLDS - 1, of each item; groups stay whole."""
+    names, own = np.unique(groups, return_inverse=True)
+    parts: Codes = (rng.permutation(len(names)) % FOLDS)[own]
+    return parts
+
+
+def _cross_fit(held: Held, form: str, parts: Codes) -> tuple[Calibration, Floats]:
+    """Return the map fitted to all items, and scores (N, K) by maps of other parts."""
+    fitted, start = _fit(held, form, None)
+    crossed = np.empty_like(held.z)
+    for part in range(FOLDS):
+        inside = np.flatnonzero(parts == part)
+        if len(inside):
+            other, _ = _fit(held.only(np.flatnonzero(parts != part)), form, start)
+            crossed[inside] = held.only(inside).scores(other)
+    return fitted, crossed
+
+
+def _surely_better(old: Floats, new: Floats, groups: Codes) -> bool:
+    """Return True if new losses (N,) are really below the old ones."""
+    _, own = np.unique(groups, return_inverse=True)
+    saved = np.bincount(own, old - new)
+    error = saved.std() * np.sqrt(len(saved))
+    return bool(saved.sum() > max(error, REAL * old.sum()))
+
+
+def _fit(held: Held, form: str, start: Floats | None) -> tuple[Calibration, Floats]:
+    """Fit one form; return it with the numbers from which another fit may start."""
+    numbers = _fit_line(held, form != "temperature", start)
+    slope, offsets = float(np.exp(numbers[0])), held.shift.copy()
+    offsets[1:] += numbers[1:]
+    line = held.line(slope, offsets)
+    if form != "isotonic":
+        return line, numbers
+    knots = _fit_knots(held.z[:, 1] - held.z[:, 0], held.codes, held.weights)
+    if knots is None:
+        return line, numbers
+    ends = slope, slope
+    made = make_knots(knots, ends, logs=held.logs, limit=held.limit)
+    return made, numbers
+
+
+def _fit_line(held: Held, free: bool, start: Floats | None) -> Floats:
+    """Return the logarithm of a slope, then offsets of classes 1 to K - 1: (K,).
+
+    They minimise the log loss of smoothed labels (Platt, 1999), so that also of items
+    that are all answered right no score becomes 1. Offsets are fitted if `free`.
+    """
+    z, codes, (count, classes) = held.z, held.codes, held.z.shape
+    counts = np.bincount(codes, held.weights, classes)
+    spread = 1 / (counts[codes] + 2)
+    targets = np.repeat(spread[:, None] / max(classes - 1, 1), classes, axis=1)
+    targets[np.arange(count), codes] = 1 - spread
+    targets *= held.weights[:, None] / count
+
+    def loss(numbers: Floats) -> tuple[float, Floats]:
+        slope, offsets = np.exp(numbers[0]), held.shift.copy()
+        if free:
+            offsets[1:] += numbers[1:]
+        w = slope * z + offsets
+        w -= w.max(axis=1, keepdims=True)
+        power = np.exp(w)
+        total = power.sum(axis=1, keepdims=True)
+        logs = w - np.log(total)
+        rest = targets.sum(axis=1, keepdims=True) * power / total - targets
+        slopes = slope * np.sum(rest * z)
+        gradient = [slopes, *rest.sum(axis=0)[1:]] if free else [slopes]
+        return -float(np.sum(targets * logs)), np.array(gradient)
+
+    size = classes if free else 1
+    first = np.zeros(size) if start is None else start[:size]
+    bounds = [(-12.0, 12.0), *[(-50.0, 50.0)] * (size - 1)]
+    found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds)
+    numbers = np.zeros(classes)
+    numbers[:size] = found.x
+    return numbers
+
+
+def _fit_knots(z: Floats, codes: Codes, weights: Floats) -> Floats | None:
+    """Return knots (2, M) of a rising map of log odds z (N,); None if M would be 1.
+
+    Items are put into bins in the order of z; neighbours of which the later has no
+    larger share of the second class become one (pool adjacent violators).
+    """
+    order = np.argsort(z, kind="stable")
+    z, hits, weights = z[order], (codes[order] == 1) * weights[order], weights[order]
+    size = max(IN_BIN, len(z) // MOST_BINS)
+    starts = np.unique(np.searchsorted(z, z[::size], side="left"))
+    sums = [np.add.reduceat(column, starts) for column in (hits, weights, weights * z)]
+    share, pools = float(hits.sum() / weights.sum()), list[Floats]()
+    for one in np.column_stack(sums):
+        pool = one
+        while pools and _odds(pools[-1], share) >= _odds(pool, share):
+            pool = pool + pools.pop()
+        pools.append(pool)
+    if len(pools) < 2:
+        return None
+    return np.array([[p[2] / p[1] for p in pools], [_odds(p, share) for p in pools]])
+
+
+def _odds(pool: Floats, share: float) -> float:
+    """Return the log odds of the second class in a pool, drawn towards `share`."""
+    hits, count = pool[0] + share, pool[1] + 1
+    return float(np.log(hits / (count - hits)))

@@ -1,0 +1,146 @@
+"""Calibrations fitted to held-out items: what is kept, what is not, and edges."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from polydom.indexer.building.training.fit_calibration import (
+    Evidence,
+    FittedCalibration,
+    evidence_of,
+    fit_calibration,
+    join_evidence,
+)
+from polydom.models.measures import log_loss
+from polydom.models.scoring.classifier import Classifier, Head
+from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
+from polydom.models.scoring.prior import Prior
+
+Floats = NDArray[np.float64]
+DRAW = np.random.default_rng(0)
+
+
+def drawn(count: int, classes: int = 2) -> tuple[Floats, NDArray[np.int64]]:
+    """Return log scores (N, K), and classes (N,) that are drawn by them."""
+    z = DRAW.normal(0, 2, (count, classes))
+    if classes == 2:
+        z[:, 0] = 0.0
+    shares = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    above = shares.cumsum(axis=1) < DRAW.random((count, 1))
+    return z, np.minimum(above.sum(axis=1), classes - 1)
+
+
+def fitted(
+    z: Floats,
+    codes: NDArray[np.int64],
+    *,
+    logs: bool = False,
+    probable: bool = True,
+    shift: Floats | None = None,
+) -> FittedCalibration:
+    places = np.arange(len(codes))
+    found = Evidence(z, logs, probable)
+    return fit_calibration(found, codes, np.ones(len(codes)), places, shift, 0)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_scores_that_hold_are_left_as_they_are(classes: int) -> None:
+    found = fitted(*drawn(1500, classes))
+    assert found.calibration is None
+    assert found.form is None
+    assert found.before == found.after
+
+
+@pytest.mark.parametrize(("classes", "form"), [(2, "temperature"), (4, "temperature")])
+def test_what_is_too_sure_gets_a_temperature(classes: int, form: str) -> None:
+    z, codes = drawn(1500, classes)
+    found = fitted(4 * z, codes)
+    assert found.form == form
+    assert found.calibration is not None
+    assert found.before is not None
+    assert found.after is not None
+    assert found.calibration.table[2] == pytest.approx(0.25, abs=0.04)
+    assert found.after.log_loss < 0.8 * found.before.log_loss
+    assert found.after.error < 0.5 * found.before.error
+
+
+def test_the_improvement_told_is_that_of_fresh_items() -> None:
+    z, codes = drawn(1500)
+    found, (fresh, of_fresh) = fitted(4 * z, codes), drawn(4000)
+    head = Head(np.arange(2), LOGISTIC, POSITIVE, 1, 4.0, found.calibration)
+    loss = log_loss(of_fresh, head.scores(fresh[:, 1:].copy()))
+    assert found.after is not None
+    assert found.after.log_loss == pytest.approx(loss, abs=0.04)
+
+
+def test_what_leans_to_one_class_gets_offsets() -> None:
+    z, codes = drawn(800)
+    found = fitted(z + np.array([0, 1.5]), codes)
+    assert found.form == "offsets"
+    assert found.calibration is not None
+    assert found.calibration.table[-1] == pytest.approx(-1.5, abs=0.3)
+
+
+def test_many_items_of_a_bent_curve_get_an_isotonic_map_that_rises() -> None:
+    z, codes = drawn(3000)
+    found = fitted(z**3, codes)
+    assert found.form == "isotonic"
+    head = Head(np.arange(2), LOGISTIC, POSITIVE, 1, 1.0, found.calibration)
+    scores = head.scores(np.linspace(-60, 60, 500)[:, None])[:, 1]
+    assert (np.diff(scores) > 0).all()
+    assert found.after is not None
+    assert found.after.error < 0.04
+    few = fitted(z[:900] ** 3, codes[:900])
+    assert few.form in ("temperature", "offsets")
+
+
+def test_shares_of_0_and_1_prove_nothing() -> None:
+    codes = DRAW.integers(0, 2, 400)
+    shares = np.where(DRAW.random(400) < 0.9, codes, 1 - codes).astype(float)
+    with np.errstate(divide="ignore"):
+        z = np.log(np.column_stack([1 - shares, shares]))
+    found = fitted(z, codes, logs=True)
+    assert found.calibration is not None
+    scores = np.column_stack([1 - shares, shares])
+    found.calibration.apply(z, 1.0, scores)
+    assert sorted({*scores[:, 1].round(1).tolist()}) == [0.1, 0.9]
+
+
+def test_margins_become_probabilities_and_class_weights_are_taken_back() -> None:
+    z, codes = drawn(900)
+    margins = fitted(z / 3, codes, probable=False)
+    assert margins.form in ("temperature", "offsets")
+    assert margins.before is None
+    weighed = fitted(z + np.log([1.0, 9.0]), codes, shift=np.log([1.0, 9.0]))
+    assert weighed.form == "prior"
+    assert weighed.calibration is not None
+    assert weighed.calibration.table[-1] == pytest.approx(-np.log(9))
+
+
+@pytest.mark.parametrize("count", [1, 2, 29])
+def test_few_items_change_nothing(count: int) -> None:
+    z, codes = drawn(count)
+    assert fitted(9 * z, codes).calibration is None
+    shift = np.log([1.0, 4.0])
+    assert fitted(9 * z, codes, shift=shift).form == "prior"
+
+
+def test_items_of_one_class_or_with_one_score_change_nothing() -> None:
+    z, codes = drawn(500)
+    assert fitted(z, np.zeros(500, np.int64)).calibration is None
+    same = fitted(np.zeros((500, 2)), codes)
+    assert same.calibration is None or same.form == "offsets"
+    assert fitted(z, codes, probable=False).before is None
+
+
+def test_evidence_of_parts_is_joined_if_all_have_it() -> None:
+    one = Evidence(np.zeros((2, 2)), logs=False, probable=True)
+    joined = join_evidence([one, one])
+    assert joined is not None
+    assert joined.z.shape == (4, 2)
+    assert join_evidence([one, None]) is None
+    assert join_evidence([]) is None
+    assert join_evidence([one, one._replace(logs=True)]) is None
+    prior = Prior(np.arange(2), np.array([0.5, 0.5]))
+    assert evidence_of(prior, np.zeros((2, 1), np.float32), 2) is None
+    assert not isinstance(prior, Classifier)
