@@ -5,10 +5,13 @@ step prepares what several features need (decode, tokenise), and runs once per i
 There is no global registry: a decorated function *is* its step or feature.
 """
 
+import functools
 import inspect
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, get_args, overload
 
 from .errors import BadFeature
@@ -38,6 +41,9 @@ class Node:
     # fitted estimator.
     # A server refuses an index that was built with another version.
     version: str = field(default="", kw_only=True)
+    # Paths of files that the function reads, by the names that the author gave. A
+    # server refuses an index that was built with other files.
+    files: Mapping[str, Path] = field(default_factory=dict, kw_only=True)
 
     def __call__(self, *inputs: Any) -> Any:
         """Call the function with `inputs`, and return its result."""
@@ -70,6 +76,7 @@ class StepTerms(TypedDict, total=False):
     kind: Kind | None
     needs: Sequence[Step]
     version: str
+    files: Sequence[str | os.PathLike[str]]
 
 
 class FeatureTerms(StepTerms, total=False):
@@ -91,6 +98,7 @@ def step(
     kind: Kind | None = None,
     needs: Sequence[Step] = (),
     version: str = "",
+    files: Sequence[str | os.PathLike[str]] = (),
 ) -> Step | Callable[[Function], Step]:
     """Make a step of a function; use it as a decorator.
 
@@ -103,8 +111,11 @@ def step(
         function receives the item's payload.
     version
         Any text. Change it if the step's results change but its code does not: for
-        example, if the step uses an estimator that was fitted again, or a file with
-        other content.
+        example, if the step uses an estimator that was fitted again.
+    files
+        Paths of files that the step reads, when it is loaded or while it runs. Relative
+        paths begin in the folder of the file that defines the step. A server refuses an
+        index that was built with other contents of these files.
 
     Raises
     ------
@@ -130,6 +141,7 @@ def step(
             tuple(needs),
             function,
             version=version,
+            files=paths_of(where, function, files),
         )
 
     return decorate if function is None else decorate(function)
@@ -148,13 +160,14 @@ def feature(
     name: str | None = None,
     declared: Mapping[str, float] | None = None,
     version: str = "",
+    files: Sequence[str | os.PathLike[str]] = (),
     fails: Fails = "refuse",
 ) -> Feature | Callable[[Function], Feature]:
     """Make a feature of a function; use it as a decorator.
 
     Parameters
     ----------
-    kind, needs, version
+    kind, needs, version, files
         As for `step`.
     name
         Name of the feature; None for the function's name.
@@ -202,6 +215,7 @@ def feature(
             function,
             declared=dict(declared or {}),
             version=version,
+            files=paths_of(where, function, files),
             fails=fails,
         )
 
@@ -214,6 +228,25 @@ def name_of(function: Function) -> str:
     if not isinstance(name, str):
         raise BadFeature(f"{function!r} has no name of its own; give one with name=")
     return name
+
+
+def paths_of(
+    where: str, function: Function, files: Sequence[str | os.PathLike[str]]
+) -> dict[str, Path]:
+    """Return the paths of the files that a function declares, by their names.
+
+    Relative paths begin in the folder of the function's file, or in the working folder
+    if the function is in no file. Raises BadFeature if `files` is a single text.
+    `where` begins the message.
+    """
+    if isinstance(files, str):
+        raise BadFeature(f"{where} has files={files!r}; a list of paths is needed")
+    while isinstance(function, functools.partial):
+        function = function.func
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    file = scope.get("__file__")
+    folder = Path(file).absolute().parent if isinstance(file, str) else Path.cwd()
+    return {os.fspath(name): folder / name for name in files}
 
 
 def kind_of(

@@ -49,8 +49,9 @@ def fingerprint(feature: Feature) -> str:
     * names of installed libraries, but not their code;
     * the author's `version`.
 
-    Raises BadFeature if a source cannot be read, or if a function without a `version`
-    holds an object that is neither code nor plain data, such as an estimator.
+    Checksums of declared `files` are kept apart (`declared_files.py`). Raises
+    BadFeature if a source cannot be read, or if a function without `version` and
+    `files` holds an object that is neither code nor plain data, such as an estimator.
     """
     return _Parts(feature).digest()
 
@@ -104,12 +105,15 @@ class _Parts:
         except (_Opaque, RecursionError) as error:
             if node.version:
                 return "told by its version"
+            if node.files:
+                return "told by its files"
             what = error if isinstance(error, _Opaque) else "values in very many others"
             raise BadFeature(
                 f"feature {feature!r} uses {what}, of which nothing tells whether it "
                 "is still the same when the index is served; give the feature, or the "
                 'step that uses it, a version, as in @feature(version="1"), and '
-                "another whenever it changes"
+                "another whenever it changes, or the files that it is made of, as in "
+                '@feature(files=["model.bin"])'
             ) from None
 
     def _text_of(self, value: Any) -> str:

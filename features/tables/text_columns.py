@@ -103,6 +103,7 @@ def _step_on(
             needs or (made[None],),
             step.function,
             version=step.version,
+            files=step.files,
             text=text,
             of=step,
         )

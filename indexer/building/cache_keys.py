@@ -30,13 +30,17 @@ def library_versions(files: Iterable[Path] = ()) -> str:
 def feature_keys(
     features: Sequence[StoredFeature], files: Iterable[Path]
 ) -> tuple[str, ...]:
-    """Return a hash for each feature, of its code and of the libraries that it uses.
+    """Return a hash for each feature, of its code, its files and the libraries it uses.
 
     `files` are the Python files with the user's features.
     """
     ready_made, own = library_versions(), library_versions(files)
     return tuple(
-        digest(one.fingerprint, ready_made if one.ready_made else own)
+        digest(
+            one.fingerprint,
+            ready_made if one.ready_made else own,
+            *([one.files] if one.files else ()),
+        )
         for one in features
     )
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from polydom.features.declared_files import refuse_changed
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
@@ -88,6 +89,9 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Ascending positions of the columns that were NaN for some items of the build; of a
     # function, not of a group of columns
     gaps: list[Annotated[int, msgspec.Meta(ge=0)]] | UnsetType = UNSET
+    # SHA-256 of the files that the feature and its steps declare, by name. The names
+    # are compared with those in the code, and never opened.
+    files: dict[str, str] | UnsetType = UNSET
 
     @property
     def reads(self) -> list[str] | None:
@@ -121,10 +125,12 @@ def load_extractor(
     file runs once, so features that share a step get the same step object. `learned`
     has the term weights of learned features, by name. If `building`, every column may
     be NaN, since the gaps are not known yet. Raises BadFeature if the
-    fingerprint of a feature's code differs from the stored fingerprint.
+    fingerprint of a feature's code differs from the stored fingerprint, or the content
+    of a file that the code declares from the stored checksum.
     """
     own = {feature.name: feature for feature in load_features([], files)}
     features = [_resolve(feature, own, learned) for feature in stored]
+    refuse_changed(features, [one.files or {} for one in stored])
     gaps = [one.gaps or () for one in stored]
     widths = [feature.width for feature in stored]
     return Extractor(features, widths, None if building else gaps)

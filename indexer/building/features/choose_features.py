@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
+from polydom.features.declared_files import checksums_of, files_of
 from polydom.features.errors import (
     BadFeature,
     BadItem,
@@ -42,6 +43,7 @@ from ..cache import Array, Cache, SharedArrays, digest
 from ..costs.measured_items import spread_over_sizes
 from ..data.dataset import Dataset
 from ..project import Columns, Project
+from .opened_files import OpenedFiles, undeclared
 from .text_features import Chosen, ChosenRecipe, Found, TextColumns
 
 log = logging.getLogger("polydom")
@@ -79,6 +81,7 @@ class ProjectFeatures:
         self.recipes = tuple(recipes)
         self.learned = learned
         self._arrays: SharedArrays | None = None
+        self._warned_of: set[str] = set()  # undeclared files, by path
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle everything but the recipes, which only the build's process needs."""
@@ -105,7 +108,19 @@ class ProjectFeatures:
         features += learned.extractor.features
         stored = [*self.stored, *learned.stored]
         extractor = Extractor(features, [one.width for one in stored], None)
-        return ProjectFeatures(stored, self.files, extractor, (), learned.learned)
+        both = ProjectFeatures(stored, self.files, extractor, (), learned.learned)
+        both._warned_of = self._warned_of
+        return both
+
+    def say_opened(self, opened: Collection[str]) -> None:
+        """Warn once of each opened file that no feature declares."""
+        declared = [
+            p for one in self.extractor.features for p in files_of(one).values()
+        ]
+        for path, warning in undeclared(opened, declared, self.files).items():
+            if path not in self._warned_of:
+                log.warning("%s", warning)
+        self._warned_of.update(opened)
 
     @property
     def extractor(self) -> Extractor:
@@ -152,7 +167,9 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     Raises BadProject if features are unknown, too many, or for other kinds of items.
     """
     files = project.feature_files
-    own = {feature.name: feature for feature in load_features([], files)}
+    opened = OpenedFiles(watches=bool(files))
+    loaded = opened.during(load_features, [], files)
+    own = {feature.name: feature for feature in loaded}
     texts = TextColumns.of(project, dataset, own)
     chosen = _all_chosen(project, dataset, own, texts)
     found, recipes = chosen
@@ -178,12 +195,18 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     _refuse_kinds(kinds, dataset.kind, texts)
     if not found:
         return ProjectFeatures([], files, None, recipes)
-    extractor = _probe([feature for _, feature in found], dataset)
-    widths = zip(found, extractor.widths, strict=True)
-    wide = [
-        msgspec.structs.replace(stored, width=width) for (stored, _), width in widths
+    chosen_features = [feature for _, feature in found]
+    checksums = checksums_of(chosen_features)
+    extractor = _probe(chosen_features, dataset, opened)
+    described = [
+        msgspec.structs.replace(stored, width=width, files=files_read or UNSET)
+        for (stored, _), width, files_read in zip(
+            found, extractor.widths, checksums, strict=True
+        )
     ]
-    return ProjectFeatures(wide, files, extractor, recipes)
+    features = ProjectFeatures(described, files, extractor, recipes)
+    features.say_opened(opened.found)
+    return features
 
 
 def _all_chosen(
@@ -239,16 +262,19 @@ def _refuse_unsteady(
             )
 
 
-def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
+def _probe(
+    features: Sequence[Feature], dataset: Dataset, opened: OpenedFiles
+) -> Extractor:
     """Find each feature's width; check that features are deterministic.
 
     Widths come from the first usable item on which no feature fails. The check computes
     items of all sizes twice, since some features draw at random only for large items.
+    `opened` collects the files that features open.
     """
     unusable: PolydomError | None = None
     for item, name in zip(dataset.items, dataset.names, strict=True):
         try:
-            extractor = Extractor.probe(features, item, name)
+            extractor = opened.during(Extractor.probe, features, item, name)
             break
         except BadItem as error:
             unusable = error
@@ -263,7 +289,8 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
         )
     for position in spread_over_sizes(dataset, CHECKED):
         with contextlib.suppress(BadItem):
-            extractor.check(dataset.items[position], dataset.names[position])
+            item, name = dataset.items[position], dataset.names[position]
+            opened.during(extractor.check, item, name)
     return extractor
 
 

@@ -24,6 +24,7 @@ from ..cache import Cache, digest
 from ..cache_keys import feature_keys
 from ..data.dataset import Dataset
 from .choose_features import ProjectFeatures
+from .opened_files import OpenedFiles
 
 log = logging.getLogger("polydom")
 
@@ -105,6 +106,7 @@ def compute_values(
         raise BadProject(f"{dataset.names[first]}: {bad[first]}")
     if len(bad) == count:
         raise BadProject(f"all {count} items are unusable; the first: {bad[0]}")
+    features.say_opened(kept.opened)
     warnings = [*_warnings(dataset, features.extractor, values, kept.failed)]
     for warning in warnings:
         log.warning("%s", warning)
@@ -188,6 +190,7 @@ class ComputedValues(NamedTuple):
     bad: dict[int, str]  # Reasons of unusable items, by position among the n
     # Errors of features that failed, by position among the n, and by feature
     failed: dict[int, dict[int, str]]
+    opened: frozenset[str]  # Paths of the files that features opened
     seconds: float  # Seconds that the computation took
 
 
@@ -235,6 +238,7 @@ class KeptValues:
     ) -> None:
         self.bad: dict[int, str] = {}
         self.failed: dict[int, dict[int, str]] = {}
+        self.opened: set[str] = set()  # paths of the files that features opened
         self._features = features
         self.cache = cache
         self._groups = groups
@@ -299,6 +303,7 @@ class KeptValues:
             begun += width
         self.done += len(found.rows)
         self.bad |= {found.start + at: why for at, why in found.bad.items()}
+        self.opened |= found.opened
         for at, failed in found.failed.items():
             for position, why in failed.items():
                 self.failed.setdefault(position, {})[found.start + at] = why
@@ -403,7 +408,8 @@ def _read_columns(
         for row in rows[doubtful].tolist():
             item, name = [records[row]], [dataset.names[row]]
             own = values[row : row + 1]
-            found, _ = _compute_rows(item, name, features.extractor, [*at_once], own)
+            given = item, name, features.extractor, [*at_once], own
+            found, _ = _compute_rows(*given, OpenedFiles(watches=False))
             bad |= {row + at: why for at, why in found.items()}
         yield start + len(rows), bad
 
@@ -425,11 +431,13 @@ def _compute_chunk(
     begun_s = time.perf_counter()
     starts = features.starts
     rows = np.zeros((len(items), starts[-1]), np.float32)
-    bad, failed = _compute_rows(items, names, features.extractor, lacking, rows)
+    opened = OpenedFiles(watches=bool(features.files))
+    bad, failed = _compute_rows(items, names, features.extractor, lacking, rows, opened)
     parts = [rows[:, starts[place] : starts[place + 1]] for place in lacking]
     seconds = time.perf_counter() - begun_s
     joined = np.concatenate(parts, axis=1)
-    return ComputedValues(start, lacking, joined, bad, failed, seconds)
+    files = frozenset(opened.found)
+    return ComputedValues(start, lacking, joined, bad, failed, files, seconds)
 
 
 def _compute_rows(
@@ -438,6 +446,7 @@ def _compute_rows(
     extractor: Extractor,
     missing: Sequence[int],
     rows: NDArray[np.float32],
+    opened: OpenedFiles,
 ) -> tuple[dict[int, str], dict[int, dict[int, str]]]:
     """Write the features at positions `missing` into `rows`, one row per item.
 
@@ -451,7 +460,7 @@ def _compute_rows(
             try:
                 extraction = extractor.begin(item, rows[at], names[at])
                 for position in missing:
-                    if failure := extraction.attempt(position):
+                    if failure := opened.during(extraction.attempt, position):
                         failed.setdefault(at, {})[position] = str(failure)
             except BadItem as error:
                 bad[at] = str(error)

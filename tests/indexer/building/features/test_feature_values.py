@@ -192,7 +192,7 @@ def test_kept_values_are_those_that_were_added_and_the_rest_is_missing(
             columns = [wanted[start:stop, _columns(n)] for n in lacking]
             rows = np.concatenate(columns, axis=1)
             torn = {0: "torn"} if draw.random() < 0.3 else {}
-            kept.add(ComputedValues(start, lacking, rows, torn, {}, 0.1))
+            kept.add(ComputedValues(start, lacking, rows, torn, {}, frozenset(), 0.1))
             known[list(lacking), start:stop] = True
             bad |= {start + at: why for at, why in torn.items()}
         kept.keep()
