@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,12 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         second.
     feature_costs
         (d,) cost of each column, >= 0; None for no costs.
+    probabilities
+        "whole": `predict_proba` evaluates all base models. "early": it evaluates the
+        base models that `predict` evaluates. A row that stops early then has the mean
+        probabilities that the whole ensemble gives rows which stop there with such a
+        sum. They are as well calibrated as the whole ensemble's, but rank rows less
+        sharply.
     random_state
         Seed that divides the rows into halves; used only with `confidence`.
 
@@ -100,6 +106,7 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         "confidence": [Interval(Real, 0, 1, closed="neither"), None],
         "sides": [StrOptions({"both", "negative", "positive"})],
         "feature_costs": ["array-like", None],
+        "probabilities": [StrOptions({"whole", "early"})],
         "random_state": ["random_state"],
     }
 
@@ -111,6 +118,7 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         confidence: float | None = None,
         sides: Sides = "both",
         feature_costs: Sequence[float] | NDArray[np.float64] | None = None,
+        probabilities: Literal["whole", "early"] = "whole",
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -118,6 +126,7 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self.confidence = confidence
         self.sides = sides
         self.feature_costs = feature_costs
+        self.probabilities = probabilities
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
@@ -209,15 +218,17 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the class probabilities (N, K), computed from all base models.
+        """Return the class probabilities (N, K), as `probabilities` says.
 
-        This method exists if the estimator has it. If `predict` chooses a class other
-        than the whole ensemble's, the probabilities of these two classes are swapped.
+        This method exists if the estimator has it. If `predict` chooses a class that is
+        not the most probable, the probabilities of these two classes are swapped.
         """
         check_is_fitted(self)
         X = self._taken(X, reset=False)
-        chosen = self.exits_.choices(X)[0]
-        return _swapped(self.ensemble_.predict_scores(X), chosen)
+        scores = self.ensemble_.predict_scores
+        if self.probabilities == "early":
+            scores = self.exits_.predict_scores
+        return _swapped(scores(X), self.exits_.choices(X)[0])
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy that has the same fitted `estimator`."""

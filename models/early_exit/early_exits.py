@@ -103,14 +103,12 @@ class _Evaluator:
         """
         return self._choices(self.classifier.rows(X))
 
-    def predict_scores(self, X: Rows) -> Floats | None:
+    def predict_scores(self, X: Rows) -> Floats:
         """Return the class scores (N, K) that `answer` gives for rows X (N, width).
 
-        They are computed from the base models that the rows use. None if the evaluator
-        has no `EarlyScores`.
+        They are computed from the base models that the rows use. Raises BadInput if the
+        evaluator has no `EarlyScores`.
         """
-        if self.lines is None:
-            return None
         X = self.classifier.rows(X)
         totals, codes = self._follow(X)
         used, stopped = codes >> 2, codes & 3 != UNDECIDED

@@ -232,6 +232,13 @@ def test_scores_decide_as_predict_does(name: str) -> None:
     np.testing.assert_array_equal(
         made.predict_proba(rows)[same], forest.predict_proba(rows)[same]
     )
+    made.set_params(probabilities="early")
+    early = made.predict_proba(rows)
+    np.testing.assert_array_equal(early.argmax(axis=1), chosen)
+    np.testing.assert_allclose(early.sum(axis=1), 1.0)
+    stopped = made.exits_.choices(rows)[1] < 25
+    assert stopped.any()
+    assert (early[stopped] != forest.predict_proba(rows)[stopped]).any()
     svm = make_pipeline(StandardScaler(), LinearSVC()).fit(rows, y)
     margins = EarlyExitClassifier(svm, alpha=0.0).fit(rows)
     assert not hasattr(margins, "predict_proba")

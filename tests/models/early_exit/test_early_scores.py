@@ -160,8 +160,9 @@ def test_without_rows_there_are_no_lines() -> None:
     with pytest.raises(BadInput, match="no rows came"):
         ensemble.fit_early_scores(schedule, ROWS[2][:0])
     bare: Any = ensemble.early_exit(schedule)
-    assert bare.predict_scores(ROWS[2]) is None
     one, zero = np.ones(1, np.int64), np.zeros((1, 1))
+    with pytest.raises(BadInput, match="no class scores"):
+        bare.predict_scores(ROWS[2])
     with pytest.raises(BadInput, match="no class scores"):
         bare.cut_off(one, zero)
     with pytest.raises(BadInput, match="no class scores"):
