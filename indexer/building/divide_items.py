@@ -11,6 +11,7 @@ from ..progress import Progress
 from .data.dataset import Dataset, Rows
 from .data.split import (
     draw_groups,
+    joined_apart,
     newest_groups,
     rare_classes,
     split,
@@ -31,19 +32,26 @@ class DividedItems(NamedTuple):
     rest: Dataset  # Items to train and test on
     # Items set aside to calibrate exits on; no items if no exits are promised
     fresh: Dataset
+    unlabelled: Dataset | None  # Items without labels, for exits alone
     # Number of parts that `rest` is divided into; one part at a time is tested on
     parts: int
     # Reason why no items could be set aside for exits that need some; else empty
     lacking: str
 
 
-def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedItems:
+def divide_items(
+    whole: Dataset,
+    terms: Terms,
+    progress: Progress,
+    unlabelled: Dataset | None = None,
+) -> DividedItems:
     """Set items aside to calibrate early exits; check that the rest can be divided.
 
-    Raises BadProject if there are too few items of a class.
+    Raises BadProject if there are too few items of a class, or a class that is not
+    there has a share in `exits.alpha`.
     """
     drawn = _draw_fresh(whole, terms)
-    lacking = _lacks_items(whole, drawn, terms)
+    lacking = _lacks_items(whole, drawn, unlabelled, terms)
     if lacking:
         drawn = np.zeros_like(drawn)
     rest, fresh = (whole.only(np.flatnonzero(part)) for part in (~drawn, drawn))
@@ -52,13 +60,15 @@ def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedIte
     if fresh.items:
         parts = _half_parts_left(parts)
     rest, _ = without_rare(rest, parts, terms)
+    if terms.project.exit_goal is not None:
+        terms.project.exit_goal.shares(rest.labels)
     class_weights(terms.project.quality, metric_of(terms, rest.labels), rest)
     with progress.stage("dividing items", None) as on_progress:
         splits = splits_of(rest, parts, terms)
         if terms.strategy is not None:
             race_divisions(rest, splits, terms)
         on_progress(len(rest.items))
-    return DividedItems(rest, fresh, parts, lacking)
+    return DividedItems(rest, fresh, unlabelled, parts, lacking)
 
 
 def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
@@ -121,7 +131,8 @@ def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
     """
     project = terms.project
     goal, share = project.exit_goal, 0.0
-    if goal is not None and goal.confidence is not None:
+    folds = project.search.folds is not None
+    if goal is not None and goal.confidence is not None and not folds:
         share = 1 / (2 * project.search.parts)
     if whole.times is not None:
         return newest_groups(whole.groups, whole.times, share)
@@ -132,13 +143,25 @@ def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
     return drawn
 
 
-def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
+def _lacks_items(
+    whole: Dataset,
+    drawn: NDArray[np.bool_],
+    unlabelled: Dataset | None,
+    terms: Terms,
+) -> str:
     """Return why items are too few to calibrate exits, or "" if there are enough."""
     goal = terms.project.exit_goal
     if goal is None or goal.confidence is None:
         return ""
-    if lacking := goal.lacking(whole.groups[drawn], whole.codes[drawn], whole.labels):
+    groups, codes = whole.groups[drawn], whole.codes[drawn]
+    if unlabelled is not None:
+        groups = joined_apart(groups, unlabelled.groups)
+        codes = np.concatenate([codes, unlabelled.codes])
+    known = goal.of_known(whole.labels)  # classes may be merged later
+    if lacking := known.lacking(groups, codes, whole.labels):
         return lacking
+    if not drawn.any():
+        return ""
     parts = terms.project.search.parts
     rest = whole.only(np.flatnonzero(~drawn))
     fewest = _fewest(_half_parts_left(parts), terms)

@@ -90,11 +90,11 @@ def package_index(
 
 def _with_gaps(data: Prepared) -> list[StoredFeature]:
     """Return the features, with the columns of functions that NaN occurs in."""
-    tables = [data.final, *([data.fresh] if data.fresh else [])]
+    tables = [data.final.values, *([data.fresh.values] if data.fresh else [])]
     stored = []
     for position, one in enumerate(data.final.features.stored):
         columns = data.final.features.extractor.columns(position)
-        own = [np.isnan(table.values[:, columns]).any(axis=0) for table in tables]
+        own = [np.isnan(values[:, columns]).any(axis=0) for values in tables]
         gaps = np.flatnonzero(np.any(own, axis=0)).tolist()
         if gaps and one.columns is None:
             one = msgspec.structs.replace(one, gaps=gaps)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +10,13 @@ from numpy.typing import NDArray
 from polydom.features.tables.records import Records
 
 from ..index.quality import Task
+from .cache import digest
 from .cache_keys import Keys
-from .data.dataset import Dataset
+from .data.dataset import Dataset, Rows
 from .data.describe_data import DataFacts, describe_columns, describe_data, say_data
 from .data.read_items import read_items
+from .data.split import joined_apart
+from .data.unlabelled import read_unlabelled
 from .divide_items import (
     DividedItems,
     Division,
@@ -23,12 +27,50 @@ from .divide_items import (
 from .features.choose_features import ProjectFeatures, choose_features
 from .features.feature_values import FeatureTable, compute_values
 from .features.learn_features import FeatureLearner, learn_features, lesson_of
-from .project import Project
+from .project import ExitGoal, Project
 from .resources import Resources
 from .terms import Terms, check_learner, resolve_terms, strategy_of
 from .training.class_weights import class_weights, metric_of
 from .training.dull_columns import say_dull_columns
 from .training.quality import Metric
+
+
+class ExitItems(NamedTuple):
+    """Items for early exits alone: those set aside, then those without labels."""
+
+    values: NDArray[np.float32]  # (N, width): Values of their features
+    groups: Rows  # (N,): Numbers of their groups
+    codes: Rows  # (N,): Their classes; a guess for items without labels
+    labels: tuple[str, ...]  # (K,): Names of the classes
+    digest: str  # Hash of the items
+    unlabelled: int  # Number of items without labels
+    warnings: Sequence[str]  # About features that failed or have missing values
+
+    def lacking(self, goal: ExitGoal) -> str:
+        """Return why the items are too few for a goal, or "" if there are enough."""
+        return goal.of_known(self.labels).lacking(self.groups, self.codes, self.labels)
+
+    @classmethod
+    def of(
+        cls, aside: FeatureTable | None, unlabelled: FeatureTable | None
+    ) -> "ExitItems | None":
+        """Join the two tables; None if there is neither."""
+        tables = [one for one in (aside, unlabelled) if one is not None]
+        if not tables:
+            return None
+        groups, codes = np.empty(0, np.int64), np.empty(0, np.int64)
+        for table in tables:
+            groups = joined_apart(groups, table.dataset.groups)
+            codes = np.concatenate([codes, table.dataset.codes])
+        return cls(
+            np.vstack([table.values for table in tables]),
+            groups,
+            codes,
+            tables[0].dataset.labels,
+            digest(*[table.dataset.digest for table in tables]),
+            0 if unlabelled is None else len(unlabelled.values),
+            [warning for table in tables for warning in table.warnings],
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +85,8 @@ class Prepared:
     # The same items for the models that an index keeps, with features learned from all
     # of them; `table` itself if the features are the same
     final: FeatureTable
-    # Items set aside to calibrate exits on, if any, with the features of `final`
-    fresh: FeatureTable | None
+    # Items to fit and calibrate exits on, if any, with the features of `final`
+    fresh: ExitItems | None
     # Training rows and testing rows of `table`, one pair, or one pair a fold
     splits: list[Division]
     metric: Metric  # Scorer of answers, by the project's measure
@@ -91,7 +133,10 @@ def prepare_data(
         say_data(facts)
     else:
         facts = DataFacts(describe_columns(given), [])
-    divided = divide_items(whole, terms, resources.progress)
+    unlabelled = read_unlabelled(
+        terms.project, whole, resources.cache, resources.progress
+    )
+    divided = divide_items(whole, terms, resources.progress, unlabelled)
     prepared = _compute_features(divided, terms, facts, resources)
     if prepared.table.dataset.kind == "record":
         # `say_data` has named columns of a table that are dull in all rows
@@ -128,11 +173,14 @@ def _compute_features(
     if computed.features.recipes and project.refits and project.search.folds is None:
         every = np.arange(len(computed.dataset.items))
         final = _learn(computed, [(every, np.empty(0, np.int64))], terms, resources)
-    fresh = values(divided.fresh, final.features) if divided.fresh.items else None
+    aside = values(divided.fresh, final.features) if divided.fresh.items else None
+    unlabelled = None
+    if divided.unlabelled is not None:
+        unlabelled = values(divided.unlabelled, final.features)
+    fresh = ExitItems.of(aside, unlabelled)
     lacking, goal = terms.lacking or divided.lacking, project.exit_goal
     if not lacking and goal is not None and fresh is not None:
-        own = fresh.dataset  # some of its items may have been unusable
-        lacking = goal.lacking(own.groups, own.codes, own.labels)
+        lacking = fresh.lacking(goal)  # some items may have been unusable
     told = dict.fromkeys([*computed.warnings, *(fresh.warnings if fresh else ())])
     facts = facts._replace(warnings=[*facts.warnings, *told])
     metric = metric_of(terms, table.dataset.labels)

@@ -79,6 +79,13 @@ class Data(Part, frozen=True):
         A second source of items, to measure accuracy on: anything that `images`,
         `table`, `texts` or `items` may name, or another file of labels if `labels` is
         given. All other items are trained on, except items set aside for exits.
+    unlabelled
+        A source of items without labels: a folder of images, a table with the same
+        columns, a folder or JSON Lines file of texts, or `module:function` that yields
+        items. Early exits need no labels: they are fitted and calibrated on these items
+        in addition to those set aside, so that exits may be promised where labelled
+        items are too few. Nothing else uses these items. Their groups, in the column or
+        key of `group`, are taken to be other groups than those of labelled items.
     split
         "random" draws the test items at random, in whole groups and with about equal
         shares of classes. "time" tests on the newest items, of which the very newest
@@ -132,6 +139,7 @@ class Data(Part, frozen=True):
     items: str | None = None
     labels: str | None = None
     test: str | None = None
+    unlabelled: str | None = None
     split: Literal["random", "time"] = "random"
     label: str = "label"
     text: str = "text"
@@ -483,6 +491,13 @@ class ExitGoal(NamedTuple):
             alpha=half, confidence=None if sure is None else (1 + sure) / 2
         )
 
+    def of_known(self, labels: Sequence[str]) -> "ExitGoal":
+        """Return this goal without the shares of classes that are not in `labels`."""
+        if not isinstance(self.alpha, dict):
+            return self
+        kept = {n: s for n, s in self.alpha.items() if n in labels or n == OTHERS}
+        return self._replace(alpha=kept)
+
     @property
     def changes_any(self) -> bool:
         """True if the share of at least one class may be above 0."""
@@ -704,7 +719,8 @@ class Project(Part, frozen=True):
     def data_places(self) -> list[Path]:
         """Files and folders from which workers read items when they are accessed."""
         data = self.data
-        names = data.images or data.texts, data.test if data.labels is None else None
+        tests = data.test if data.labels is None else None
+        names = data.images or data.texts, tests, data.unlabelled
         if data.table is not None or data.items is not None:
             return []
         return [self.path(name) for name in names if name is not None]
@@ -733,7 +749,7 @@ class Project(Part, frozen=True):
         exits if the metric depends on scores.
         """
         alpha, confidence = self.exits.alpha, self.exits.confidence
-        folds = self.search.folds is not None
+        folds = self.search.folds is not None and self.data.unlabelled is None
         unasked = folds or self.quality.measure in OF_SCORES
         if alpha is None or (alpha is UNSET and unasked):
             return None
@@ -753,6 +769,11 @@ class Project(Part, frozen=True):
             raise BadProject(
                 "exits.alpha is the share of classes that may change; the labels are "
                 "numbers, for which there are no exits"
+            )
+        if self.data.unlabelled is not None:
+            raise BadProject(
+                "[data] unlabelled is for early exits; the labels are numbers, for "
+                "which there are no exits"
             )
         project = msgspec.structs.replace(
             self, task="regression", exits=ExitTerms(alpha=None)
@@ -785,6 +806,7 @@ class Project(Part, frozen=True):
         search, exits = self.search, self.exits
         named = search.held_out is not None or search.folds is not None
         exiting = exits.confidence is not UNSET or isinstance(exits.alpha, float | dict)
+        exiting = exiting and self.data.unlabelled is None
         # with folds, models are always trained again on all items
         return self.data.divided and search.refit and not (named or exiting)
 
@@ -896,12 +918,19 @@ class Project(Part, frozen=True):
 
     def _check_exits(self) -> None:
         confidence = self.exits.confidence
-        if self.search.folds is not None and confidence is not UNSET and confidence:
+        folds = self.search.folds is not None and self.data.unlabelled is None
+        if folds and confidence is not UNSET and confidence:
             raise BadProject(
                 "exits.confidence is for held-out items, and search.folds holds out "
-                "none"
+                "none; [data] unlabelled names items without labels for that"
             )
         goal = self.exit_goal
+        if self.data.unlabelled is not None and goal is None:
+            raise BadProject(
+                "[data] unlabelled is for early exits, and there are none: exits are "
+                "off, or quality.measure depends on scores, which exits do not keep "
+                "unless exits.alpha is set"
+            )
         if goal is not None and goal.confidence is not None and not goal.changes_any:
             raise BadProject(
                 "exits.alpha is 0: that early answers change none of all is what no "

@@ -91,7 +91,8 @@ def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> T
     few = _few_items(project, dataset)
     if not few:
         return Terms(project, task, strategy)
-    lacking = few if project.exit_goal is not None else ""
+    aside = project.exit_goal is not None and project.data.unlabelled is None
+    lacking = few if aside else ""
     return Terms(project.in_folds(), task, strategy, lacking)
 
 
@@ -108,5 +109,6 @@ def _few_items(project: Project, dataset: Dataset) -> str:
         return ""
     share = 1 / (2 * project.search.parts)
     aside = draw_groups(dataset.groups, share, project.seed)
-    goal = ExitGoal(ALPHA, CONFIDENCE)
-    return goal.lacking(dataset.groups[aside], dataset.codes[aside], dataset.labels)
+    groups = dataset.groups[aside]
+    alike = np.zeros(len(groups), np.int64)  # as if all items had the same class
+    return ExitGoal(ALPHA, CONFIDENCE).lacking(groups, alike, ["any", "other"])

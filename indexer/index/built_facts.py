@@ -71,7 +71,7 @@ class BuiltExits(msgspec.Struct):
 
     `alphas` (K,) has a share for each class, in the order of the labels; `alpha` is the
     largest of them. Indexes of older releases have only `alpha`, a share of all
-    answers.
+    answers. `unlabelled` is the number of calibration items without labels.
     """
 
     alpha: Annotated[float, msgspec.Meta(ge=0, lt=1)]
@@ -79,6 +79,7 @@ class BuiltExits(msgspec.Struct):
     fitted: Count
     calibrated: Count
     confidence: Inside | None = None
+    unlabelled: Count = 0
     alphas: list[Annotated[float, msgspec.Meta(ge=0, lt=1)]] = []
     sides: Literal["both", "negative", "positive"] = "both"
 

@@ -340,7 +340,7 @@ def make_dataset(
         names,
         tuple(known),
         np.array([codes[label] for label in labels], np.int64),
-        _number_groups(groups),
+        number_groups(groups),
         tuple(skipped),
         tested,
         times,
@@ -355,7 +355,8 @@ def refuse_mixed(kinds: Collection[Kind]) -> None:
         raise BadProject(f"the data mixes {mixed} items; one kind only")
 
 
-def _number_groups(groups: Sequence[Any]) -> Rows:
+def number_groups(groups: Sequence[Any]) -> Rows:
+    """Return the numbers of items' groups (N,); an item of group None has its own."""
     known: dict[Any, int] = {}
     numbers, count = np.empty(len(groups), np.int64), 0
     for row, group in enumerate(groups):

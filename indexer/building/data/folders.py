@@ -70,6 +70,19 @@ def folder_source(path: Path, data: Data) -> Source:
     return Source(rows, len(files), found.reasons())
 
 
+def loose_source(path: Path, data: Data) -> Source:
+    """Return the items of a folder without labels, in whatever folders they are."""
+    found, place = _find(path, data), _folder_place(path, data)
+    for remark in found.remarks():
+        log.warning("%s: %s", path.name, remark)
+    references = (
+        (Reference(place, own_name=str(file.relative_to(path))), file)
+        for file in found.files
+    )
+    rows = (_with_content(Row(one, file, None)) for one, file in references)
+    return Source(rows, len(found.files), found.reasons())
+
+
 def nothing_in(path: Path, data: Data) -> str:
     """Return the error message for a folder in which no file can be used."""
     kind = kind_of(data)

@@ -87,7 +87,7 @@ def _refuse_absent(project: Project) -> None:
     data = project.data
     if data.items is not None:  # named by modules and functions
         return
-    for key in ("table", "texts", "labels", "test"):
+    for key in ("table", "texts", "labels", "test", "unlabelled"):
         name: str | None = getattr(data, key)
         if name is not None and not (path := project.path(name)).exists():
             raise BadProject(
@@ -230,10 +230,18 @@ def _source(project: Project, name: str, folder: Path) -> Source:
             return listed_source(project, path)
         if data.images is not None or path.is_dir():
             return folder_source(path, data)
-        count = count_json_lines(path, data.encoding)
-        return Source(_text_rows(path, data, pieces), count)
+        return text_source(path, data, pieces)
     except BadInput as error:
         raise BadProject(str(error)) from error
+
+
+def text_source(path: Path, data: Data, pieces: Path) -> Source:
+    """Return the texts of a JSON Lines file, with what their keys say.
+
+    If the file has another encoding than UTF-8, texts are written to `pieces`.
+    """
+    count = count_json_lines(path, data.encoding)
+    return Source(_text_rows(path, data, pieces), count)
 
 
 def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:

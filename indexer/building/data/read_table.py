@@ -58,14 +58,15 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
             _check_names(table, tables[0], data)
         used = _used(tables[0], data)
         raw = [table.read(used, on_progress) for table in tables]
-        raw = [_kept(table, own, data) for table, own in zip(tables, raw, strict=True)]
+        pairs = zip(tables, raw, strict=True)
+        raw = [kept_rows(table, own, data) for table, own in pairs]
         names, skipped = _names(tables, raw), _skipped(tables, raw)
         columns = _columns(project, tables, raw)
     except BadInput as error:
         raise BadProject(str(error)) from error
     rows = np.arange(len(names))
     wanted = project.wanted
-    terms = replace(_terms(project, data.label, tables[0]), kind="number")
+    terms = replace(terms_of(project, data.label, tables[0]), kind="number")
     labels, codes, numbers = labels_of(columns[data.label], names, wanted, terms)
     return Dataset(
         Records({n: c for n, c in columns.items() if n not in _special(data)}, rows),
@@ -113,7 +114,7 @@ def _used(table: Table, data: Data) -> list[str]:
     return [n for n in table.names if n in special or n not in data.ignore]
 
 
-def _kept(table: Table, raw: RawColumns, data: Data) -> RawColumns:
+def kept_rows(table: Table, raw: RawColumns, data: Data) -> RawColumns:
     """Return the table's columns, without rows that are unreadable or empty.
 
     Raises BadProject for an unreadable row if `on_bad_item` is "stop".
@@ -182,7 +183,7 @@ def _columns(
     alike = not any(table.typed for table in tables)
 
     def read(name: str) -> Column:
-        terms = [_terms(project, name, table) for table in tables]
+        terms = [terms_of(project, name, table) for table in tables]
         cells = [own.columns.pop(name) for own in raw]
         pa.default_memory_pool().release_unused()
         if alike and len(cells) > 1:
@@ -213,7 +214,7 @@ def _refuse_kinds(
     ) from None
 
 
-def _terms(project: Project, name: str, table: Table) -> ColumnTerms:
+def terms_of(project: Project, name: str, table: Table) -> ColumnTerms:
     """Return the settings for reading a column, from the project and from its file."""
     data = project.data
     terms = ColumnTerms(

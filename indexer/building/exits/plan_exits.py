@@ -21,8 +21,7 @@ from ...set_search.feature_order import prefixes
 from ..cache import digest
 from ..candidates import Candidates
 from ..costs.measure_costs import MeasuredCosts
-from ..features.feature_values import FeatureTable
-from ..prepare import Prepared
+from ..prepare import ExitItems, Prepared
 from ..project import ExitGoal
 from ..resources import Resources
 from ..training.progressive_search import CostOf
@@ -162,6 +161,7 @@ class PlanExitFitter:
     weight: float = 1.0  # Units of the budget that a second costs
     # True if the index keeps models that were trained again on all items
     refitted: bool = False
+    unlabelled: int = 0  # Number of the items to calibrate on that have no label
     # Fitter that chooses the kinds of exits: for the same shares, without confidence,
     # and without a look at the calibration items; None without a confidence
     rehearsal: "PlanExitFitter | None" = None
@@ -400,6 +400,7 @@ class PlanExitFitter:
             "confidence": self.goal.confidence,
             "fitted": len(self.fitted.groups),
             "calibrated": 0 if self.fresh is None else len(self.fresh.groups),
+            "unlabelled": self.unlabelled,
             "plans": plans,
         }
 
@@ -460,9 +461,10 @@ def fit_plan_exits(
         rehearsal = None
         if goal.confidence is not None:
             asked = goal._replace(confidence=None)
-            key = digest(trainer.task.key)
+            key = digest(trainer.task.key, "rehearsal")
+            unseen = trainer.task.splits[-1][1]  # by the models that the search kept
             whole = ScheduleFitter(
-                table.values[tested], None, None, labels, resources.times, key
+                table.values[unseen], None, None, labels, resources.times, key
             )
             rehearsal = PlanExitFitter(
                 asked,
@@ -480,6 +482,7 @@ def fit_plan_exits(
             _schedule_fitter(goal, data, trainer, resources),
             costs.weight,
             project.refits,
+            0 if fresh is None else fresh.unlabelled,
             rehearsal,
         )
         return fitter.all(
@@ -494,10 +497,10 @@ def fit_plan_exits(
         )
 
 
-def _answers(models: Sequence[Model], table: FeatureTable) -> ItemAnswers:
-    pairs = [answers_of(model, table.values) for model in models]
+def _answers(models: Sequence[Model], items: ExitItems) -> ItemAnswers:
+    pairs = [answers_of(model, items.values) for model in models]
     margins, choices = map(np.column_stack, zip(*pairs, strict=True))
-    return ItemAnswers(margins, choices, table.dataset.groups, table.values)
+    return ItemAnswers(margins, choices, items.groups, items.values)
 
 
 def _schedule_fitter(
@@ -505,16 +508,18 @@ def _schedule_fitter(
 ) -> ScheduleFitter | None:
     """Return a fitter of schedules, or None if no items are left to fit them on."""
     project, fresh = data.project, data.fresh
-    if project.search.folds is not None:
+    if project.search.folds is not None and fresh is None:
         return None
-    key = digest(trainer.task.key, project.refits, fresh and fresh.dataset.digest)
+    key = digest(trainer.task.key, project.refits, fresh and fresh.digest)
     values = data.table.values[trainer.tested]
     labels = data.table.dataset.labels
     if fresh is None or goal.confidence is None:
+        if fresh is not None:
+            values = fresh.values  # the kept models may have seen the tested items
         return ScheduleFitter(values, None, None, labels, resources.times, key)
-    calibration, groups = fresh.values, fresh.dataset.groups
+    calibration, groups = fresh.values, fresh.groups
     if project.refits:  # the kept models were trained on the tested items
-        parts = divide_aside(fresh.dataset, goal, project.seed)
+        parts = divide_aside(fresh, goal, project.seed)
         if parts is None:
             return None
         values, calibration = calibration[parts[0]], calibration[parts[1]]

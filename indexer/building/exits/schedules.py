@@ -22,8 +22,8 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.scorer import SumOfTerms
 
 from ..cache import Cache, digest
-from ..data.dataset import Dataset
 from ..data.split import draw_groups
+from ..prepare import ExitItems
 from ..project import ExitGoal
 
 Evaluator = EarlyExit | MarginExit
@@ -90,7 +90,7 @@ def _read(
 
 
 def divide_aside(
-    dataset: Dataset, goal: ExitGoal, seed: int
+    items: ExitItems, goal: ExitGoal, seed: int
 ) -> tuple[Groups, Groups] | None:
     """Divide items into (positions to fit on, positions to calibrate on).
 
@@ -98,12 +98,12 @@ def divide_aside(
     the goal's confidence, a larger share is tried. Returns None if too few items are
     left to fit on.
     """
-    groups = dataset.groups
+    goal = goal.of_known(items.labels)
     for share in SHARES:
-        calibrates = draw_groups(groups, share, seed)
+        calibrates = draw_groups(items.groups, share, seed)
         fit, calibrate = np.flatnonzero(~calibrates), np.flatnonzero(calibrates)
-        codes = dataset.codes[calibrate]
-        if not goal.lacking(groups[calibrate], codes, dataset.labels):
+        groups, codes = items.groups[calibrate], items.codes[calibrate]
+        if not goal.lacking(groups, codes, items.labels):
             return (fit, calibrate) if len(fit) >= FEWEST_FITTED else None
     return None
 

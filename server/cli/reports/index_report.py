@@ -429,6 +429,8 @@ def _exit_lines(facts: Facts) -> Iterator[str]:
             f"of each plan with {exits.confidence:.0%} confidence, by "
             f"{exits.calibrated} calibration items"
         )
+    if exits.unlabelled:
+        promise += f", {exits.unlabelled:,} of them without labels"
     early = sum(plan.early for plan in exits.plans) / len(exits.plans)
     saved = sum(plan.saved for plan in exits.plans) / len(exits.plans)
     means = [plan.schedule.mean for plan in exits.plans if plan.schedule]

@@ -60,7 +60,7 @@ def test_few_items_are_divided_into_folds_unless_something_is_asked_for(
     whole = made.whole
     assert len(whole.items) == rows * (1 + ("test" in more.get("data", {})))
     if not more.get("data", {}).get("test"):
-        rest, _, parts, _ = made.divided
+        rest, parts = made.divided.rest, made.divided.parts
         assert len(splits_of(rest, parts, made.terms)) == (folds or 1)
 
 

@@ -437,10 +437,11 @@ def test_what_is_set_aside_is_never_there_to_test_on(tmp_path: Path, by: str) ->
     (tmp_path / "b.csv").write_text("\n".join(["x,t,label", *rows[9000:]]))
     data = {"table": "a.csv", "ignore": ["t"]}
     data |= {"test": "b.csv"} if by == "test" else {"split": "time", "time": "t"}
-    content = {"data": data, "learner": "tree"}
+    content = {"data": data, "learner": "tree", "exits": {"alpha": 0.01}}
     project = Project.from_mapping(content, folder=tmp_path)
     builder = StagedBuild(project, tmp_path / "cache")
-    rest, fresh, parts, _ = builder.divided
+    divided = builder.divided
+    rest, fresh, parts = divided.rest, divided.fresh, divided.parts
     ((train, test),) = splits_of(rest, parts, builder.terms)
     share = len(fresh.items) / (len(fresh.items) + len(rest.items))
     if by == "test":

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.features.items import text_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.data.dataset import make_dataset
 from polydom.indexer.building.exits.plan_exits import AnswerTimes
 from polydom.indexer.building.exits.schedules import (
     FEWEST_FITTED,
@@ -18,6 +16,7 @@ from polydom.indexer.building.exits.schedules import (
     can_stop,
     divide_aside,
 )
+from polydom.indexer.building.prepare import ExitItems
 from polydom.indexer.building.project import ExitGoal
 from polydom.indexer.index.facts import facts_of
 from polydom.models import compile
@@ -185,16 +184,17 @@ def test_items_set_aside_are_divided_by_whole_groups(
     count: int, size: int, goal: ExitGoal, share: float | None
 ) -> None:
     groups = np.random.default_rng(0).permutation(np.arange(count) // size)
-    labels = ["a", *["b"] * (count - 1)]
-    dataset = make_dataset([text_item("a")] * count, labels, labels, groups.tolist())
-    parts = divide_aside(dataset, goal, 0)
+    codes = np.ones(count, np.int64)
+    rows = np.empty((count, 0), np.float32)
+    items = ExitItems(rows, groups, codes, ("a", "b"), "some", 0, [])
+    parts = divide_aside(items, goal, 0)
     if share is None:
         assert parts is None
         return
     assert parts is not None
     fit, calibrate = parts
     assert len(fit) >= FEWEST_FITTED
-    assert not goal.lacking(groups[calibrate], dataset.codes[calibrate], dataset.labels)
+    assert not goal.lacking(groups[calibrate], codes[calibrate], items.labels)
     assert len(calibrate) == pytest.approx(share * count, abs=size)
     assert sorted([*fit, *calibrate]) == list(range(count))
     assert not {*groups[fit]} & {*groups[calibrate]}

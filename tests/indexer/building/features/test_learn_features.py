@@ -194,7 +194,11 @@ def test_test_items_and_those_set_aside_have_the_stored_feature_s_scores(
     names = [one.name for one in table.features.stored]
     assert names == ["casing", "learned_words", "learned_all_ngrams"]
     assert (scored(table, test) == table.values[test]).all()
-    assert (scored(fresh, range(len(fresh.values))) == fresh.values).all()
+    aside = made.divided.fresh
+    assert len(aside.items) == len(fresh.values)
+    final = made.data.final._replace(dataset=aside)
+    expected = scored(final, range(len(fresh.values)))
+    assert (expected == fresh.values).all()
     columns = slice(table.features.starts[1], None)
     assert (scored(table, train) != table.values[train])[:, columns].any(axis=0).all()
 
