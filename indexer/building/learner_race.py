@@ -13,7 +13,13 @@ from polydom.features.errors import BadInput
 from polydom.models.selection.arms import takes_weights
 from polydom.models.selection.portfolio import Setting, installed, make_portfolio
 from polydom.models.selection.race import Allocation, Race
-from polydom.models.selection.select import Running, Selection, select
+from polydom.models.selection.select import (
+    STRATEGIES,
+    Running,
+    Selection,
+    Strategy,
+    select,
+)
 from polydom.models.selection.validation_scores import Score
 
 from ..index.quality import Task
@@ -26,6 +32,8 @@ from .terms import STRATEGY, asks_weights
 from .training.quality import Answers, Metric
 
 LEAST_VALID = 2000  # validation rows of the smallest trainings
+SCORED = ("daub", "obms")  # strategies that use scores of the training rows
+NONE: Mapping[str, Any] = {}
 ONCE = ("knockout",)  # strategies for which more folds do not cost all trainings again
 
 Watch = Callable[[Race], object]
@@ -43,12 +51,15 @@ class LearnerChoice:
 
 
 def choose_learner(
-    data: Prepared, resources: Resources, watch: Watch | None = None
+    data: Prepared,
+    resources: Resources,
+    watch: Watch | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> LearnerChoice:
     """Return the learner that the project names, or else the winner of a race.
 
-    `race_learners` explains the race. `table` has the features of all items, and
-    validation is on training items alone.
+    `parameters` are those of the race's strategy. Validation is on training items
+    alone.
     """
     project, table, strategy = data.project, data.table, data.terms.strategy
     if strategy is None:
@@ -62,9 +73,12 @@ def choose_learner(
         metric=data.metric,
         seed=project.seed,
         cache=resources.cache,
-        name=data.keys.race(strategy, data.task, data.metric.facts(), weighed),
+        name=data.keys.race(
+            strategy, data.task, data.metric.facts(), weighed, parameters or {}
+        ),
         progress=resources.progress,
         strategy=strategy,
+        parameters=parameters or {},
         watch=watch,
         limit_s=project.training_limit_s,
         class_weights=weights,
@@ -102,6 +116,7 @@ def race_learners(
     name: str,
     progress: Progress,
     strategy: str = STRATEGY,
+    parameters: Mapping[str, Any] = NONE,
     settings: Mapping[str, Setting] | None = None,
     watch: Watch | None = None,
     limit_s: float | None = None,
@@ -118,7 +133,7 @@ def race_learners(
     each training runs in its own process, and a learner leaves the race if this process
     crashes or takes longer. Learners that accept weights get `class_weights` (K,).
     If items have `weights` (N,), or if `weighed` is true, only learners that accept
-    weights take part.
+    weights take part. `parameters` are keyword arguments of the strategy.
     `jobs` is the number of trainings at a time; it does not change the result.
     """
     task: Task = "classes" if metric.classes else "regression"
@@ -128,6 +143,10 @@ def race_learners(
         learners = {k: one for k, one in learners.items() if takes_weights(one)}
     log = cache.recall(name, partial(_read_log, learners)) or []
     folds = divisions if strategy in ONCE else divisions[:1]
+    rule: str | Strategy = strategy
+    if parameters:
+        rule = partial(STRATEGIES[strategy], **parameters)
+    scored = strategy in SCORED and parameters.get("training_bound", True)
     with progress.stage("choosing a learner", None) as on_progress:
 
         def keep(race: Race) -> None:
@@ -142,7 +161,8 @@ def race_learners(
             learners,
             values.astype(np.float64),
             targets,
-            strategy=strategy,
+            strategy=rule,
+            scored=None if scored else 0,
             measure=score_of(metric),
             validation=list(folds),
             least_valid=LEAST_VALID,

@@ -7,29 +7,34 @@ from polydom.features.errors import BadInput
 
 from .race import Curve, Race
 
+GRANULARITY, RATIO = 500, 1.5  # the paper's b and r
+
 
 def daub(
     race: Race,
     *,
-    granularity: int = 500,
-    ratio: float = 1.5,
+    granularity: int | None = None,
+    ratio: float = RATIO,
     training_bound: bool = True,
 ) -> str:
     """Return the learner that DAUB chooses (Algorithm 1), trained on all N examples.
 
     Every learner is first trained on b, b r and b r² examples, where b is `granularity`
-    and r is `ratio`. Then, until a learner was trained on all N, the learner with the
-    largest bound is trained on r times as many examples as before; among equal bounds,
-    the first. For the bound, a line is fitted to a learner's last three validation
-    scores, and extended to N; with `training_bound`, the bound is at most the training
-    score. The paper's listing has two signs swapped where it corrects a falling curve;
-    this function follows the paper's text, "meet in the middle".
+    and r is `ratio`. If b is not given, it is 500 as in the paper, or N / r² if there
+    are fewer than 500 r² examples. Then, until a learner was trained on all N, the
+    learner with the largest bound is trained on r times as many examples as before;
+    among equal bounds, the first. For the bound, a line is fitted to a learner's last
+    three validation scores, and extended to N; with `training_bound`, the bound is at
+    most the training score. The paper's listing has two signs swapped where it corrects
+    a falling curve; this function follows the paper's text, "meet in the middle".
 
     Raises BadInput if r <= 1, b < 1, b r² > N, or every learner fails.
     """
     limit = need_limit(race)
     if not ratio > 1:
         raise BadInput(f"ratio is {ratio!r}; it must be greater than 1")
+    if granularity is None:
+        granularity = max(min(GRANULARITY, int(limit / ratio**2)), 1)
     if granularity < 1 or granularity * ratio**2 > limit:
         raise BadInput(
             f"granularity is {granularity} and ratio {ratio:g}; granularity * ratio^2 "

@@ -8,7 +8,8 @@ here are for losses in [0, 1], and are known up to the constant `scale` (OBMS, s
 2.1).
 
 `choose_class` (Algorithm 1) is for unrelated classes, `choose_nested` (the coarse grid)
-for nested ones. Both are strategies of `select`:
+for nested ones. Both are strategies of `select`, once classes are described. `obms`
+describes each learner as a class, and is the strategy of this name:
 
 >>> from functools import partial
 >>> from sklearn.datasets import load_breast_cancer
@@ -32,12 +33,20 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from polydom.features.errors import BadInput
 
+from .arms import last_step
+from .daub import need_limit
 from .race import Race
 
 Penalty = Callable[[float], float]
+
+SCALE = 0.02  # constant of the penalties, which the theory leaves open
+PILOT = 20  # the first training of each class has a part of the examples in so many
+EIGHTH = 8  # a quantum is a part of the examples in so many, for the median class
+EACH = 3  # quanta of the budget for each class
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,8 +68,11 @@ def choose_class(
 
     The budget is `quanta` quanta of computation, the paper's T. Every class gets one
     quantum; each further quantum goes to the class with the smallest optimistic bound
-    on its penalised loss. The result is the class that got the most quanta. `deviation`
-    is the range of the losses: the paper's kappa_2.
+    on its penalised loss (equation 6). The result is the class that got the most
+    quanta. `deviation` is the range of the losses: the paper's kappa_2. It is a factor
+    of both roots, that of log K too, as in the proof of Lemma 1 (18a); equation 6
+    leaves it out there, where it is 1. A class whose budget is more than all examples
+    counts as if it had all of them.
 
     Raises BadInput if the budget is below one quantum per class, the names of `classes`
     and of the race's learners differ, or the arms report no training scores.
@@ -69,6 +81,7 @@ def choose_class(
     if quanta < len(classes):
         raise BadInput(f"{quanta} quanta for {len(classes)} classes; 1 each is needed")
     spent: Counter[str] = Counter()
+    most = math.inf if race.limit is None else race.limit
     log_classes = math.log(len(classes))
 
     def optimistic(name: str, step: int) -> float:
@@ -76,8 +89,8 @@ def choose_class(
         return (
             risk(race, name)
             - known.penalty(seen)
-            - math.sqrt(log_classes / seen)
-            + known.penalty(quanta * known.rows)
+            - deviation * math.sqrt(log_classes / seen)
+            + known.penalty(min(quanta * known.rows, most))
             - deviation * math.sqrt(math.log(step) / seen)
         )
 
@@ -88,6 +101,75 @@ def choose_class(
         race.train(name, race.had(name) + classes[name].rows)
         spent[name] += 1
     return max(race.active, key=spent.__getitem__)
+
+
+def obms(
+    race: Race,
+    *,
+    quanta: int | None = None,
+    scale: float = SCALE,
+    deviation: float = 1.0,
+) -> str:
+    """Return the learner that `choose_class` chooses, each learner being a class.
+
+    `race.dimensions` has the complexity of each learner's models, from `dimension_of`;
+    a class's penalty is `scale` times the root of this number by the examples. Each
+    learner is first trained on a few examples. The seconds that this took say how many
+    examples a quantum is for each class, so that a quantum takes all classes equally
+    long, and the median class an eighth of the examples (the paper's n_i; it takes
+    training to be linear in the examples). `quanta` is the paper's T, by default three
+    for each class. The seconds are those of the log, so a log repeats the choice.
+
+    Raises BadInput as `choose_class` does, or if the race has no limit.
+    """
+    limit = need_limit(race)
+    first = min(max(limit // PILOT, 1), limit)
+    race.train_all([(name, first) for name in race.active], None)
+    seconds = {name: race.curves[name][0].seconds for name in race.active}
+    usual_s = sorted(seconds.values())[len(seconds) // 2]
+    part = max(limit // EIGHTH, 1)
+
+    def rows(name: str) -> int:
+        faster = usual_s / max(seconds.get(name, usual_s), 1e-9)
+        return min(max(round(part * faster), 1), limit)
+
+    classes = {
+        name: ModelClass(rows(name), vc_penalty(race.dimensions[name], scale=scale))
+        for name in race.arms
+    }
+    wanted = EACH * len(classes) if quanta is None else quanta
+    return choose_class(race, classes, quanta=wanted, deviation=deviation)
+
+
+def dimension_of(learner: Any, rows: int, columns: int, classes: int) -> float:
+    """Return the order of the VC dimension of a learner's models; at least 1.
+
+    A linear model has a weight for each column, and one more, for each class against
+    the rest. Naive Bayes has two numbers for each column and class. A tree has at most
+    as many leaves as its settings allow of `rows` training rows. An ensemble counts as
+    one of its trees: the margins of votes generalise as the base models do, however
+    many they are (Schapire, Freund, Bartlett and Lee, *Boosting the Margin*, 1998).
+    """
+    own = last_step(learner)
+    set_ = own.get_params()
+    kind = type(own).__name__
+    if kind.startswith("Dummy"):
+        return 1.0
+    if kind.endswith("NB"):
+        return 2.0 * columns * max(classes, 2)
+    depth, most = set_.get("max_depth"), set_.get("max_leaf_nodes")
+    most = set_.get("num_leaves", most)
+    tree = {"min_samples_leaf", "num_leaves", "max_depth", "estimator"} & set_.keys()
+    if not tree:
+        return float(columns + 1) * (classes if classes > 2 else 1)
+    if kind.startswith("AdaBoost") and set_["estimator"] is None:
+        depth = 1
+    leaves = rows / float(set_.get("min_samples_leaf") or 1)
+    if kind.startswith("XGB") and depth is None:
+        depth = 6  # XGBoost's own default
+    for bound in (2.0**depth if depth and depth > 0 else None, most):
+        leaves = leaves if bound is None else min(leaves, bound)
+    return tree_dimension(max(math.ceil(leaves), 2), columns)
 
 
 def coarse_grid(

@@ -15,6 +15,7 @@ from .arms import ExamplesArm, FoldsArm, IterationsArm
 from .daub import daub, need_limit, train_all
 from .isolation import isolated
 from .knockout import knockout, plan_rounds
+from .obms import dimension_of, obms
 from .race import Allocation, Race
 from .splits import Split, Validation, split
 from .successive_halving import doubling, halvings, successive_halving, uniform
@@ -76,6 +77,7 @@ def halving_budget(race: Race) -> int:
 STRATEGIES: Mapping[str, Strategy] = {
     "knockout": knockout,
     "daub": daub,
+    "obms": obms,
     "all": train_all,
     "uniform": lambda race: uniform(race, budget=halving_budget(race)),
     "halving": lambda race: successive_halving(race, budget=halving_budget(race)),
@@ -166,7 +168,8 @@ def select(
         the end; all other strategies train on all folds each time.
     scored
         Number of training rows on which the training score is computed: None for all
-        rows, 0 for no training score. DAUB's published bound uses training scores.
+        rows, 0 for no training score. OBMS and DAUB's published bound use training
+        scores; DAUB without them is without this bound.
     least_valid
         A training on n examples is validated on the first max(least_valid, 4 n)
         validation rows, in random order; None for all rows. 2,000 makes the first
@@ -175,7 +178,7 @@ def select(
         True to return the winner's fitted estimator.
     seed
         Seed of the split, the order of rows and the learners. The same seed, rows and
-        learners give the same result each time: no strategy looks at a clock.
+        learners give the same result each time. Only "obms" looks at measured seconds.
     weights, counts
         (N,) weights of the rows: `weights` for fitting the learners that take any, and
         `counts` for validation scores. None if all rows count alike.
@@ -211,7 +214,8 @@ def select(
         counts=counts,
     )
     every = Split(X, y, X[:0], y[:0], weights) if len(splits) > 1 else None
-    in_turn = allocate is knockout
+    rule = getattr(allocate, "func", allocate)  # without the parameters of a partial
+    in_turn = rule is knockout
     limit = min(len(part.y) for part in splits)
 
     def arm(learner: Any, parts: Sequence[Split]) -> ExamplesArm:
@@ -234,14 +238,18 @@ def select(
     }
     classes = max(len(np.unique(part.y)) for part in splits) if found.labels else 1
     folds = len(splits) if in_turn else 1
+    columns = splits[0].X.shape[1]
     race = partial(
         Race,
         limit=limit * folds,
         least=classes,
         best=found.best,
-        rounds=plan_rounds(
-            limit, splits[0].X.shape[1], classes if classes > 2 else 1, folds
-        ),
+        dimensions={
+            name: dimension_of(learner, limit, columns, classes)
+            for name, learner in learners.items()
+            if rule is obms
+        },
+        rounds=plan_rounds(limit, columns, classes if classes > 2 else 1, folds),
     )
     return _run(race, arms, allocate, running, refit=refit)
 

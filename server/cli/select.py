@@ -1,14 +1,23 @@
 """The command that races learners, and prints or plots the race: `polydom select`."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
+from polydom.features.errors import BadInput
+
 from .build import SAME_AGAIN
 from .options import AsJson, CacheFolder, ProjectFile
 from .process import interruptible, prints_to_stderr
+
+# Options that only one strategy has.
+PARAMETERS = {
+    "daub": ("ratio", "granularity", "training_bound"),
+    "obms": ("quanta", "scale"),
+}
 
 
 def select(
@@ -16,9 +25,36 @@ def select(
     strategy: Annotated[
         str,
         typer.Option(
-            help="Strategy of the race: knockout, daub, all, uniform or halving."
+            help="Strategy of the race: knockout, daub, obms, all, uniform or halving."
         ),
     ] = "knockout",
+    ratio: Annotated[
+        float | None,
+        typer.Option(
+            help="daub: factor r between the examples of two trainings; default: 1.5."
+        ),
+    ] = None,
+    granularity: Annotated[
+        int | None,
+        typer.Option(
+            help="daub: examples b of the first training; default: 500, or N / r^2 if "
+            "there are fewer than 500 r^2.",
+        ),
+    ] = None,
+    training_bound: Annotated[
+        bool | None,
+        typer.Option(
+            help="daub: bound a learner's score by its training score, as published."
+        ),
+    ] = None,
+    quanta: Annotated[
+        int | None,
+        typer.Option(help="obms: budget T in quanta; default: 3 for each learner."),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(help="obms: constant of the penalties; default: 0.02."),
+    ] = None,
     cache: CacheFolder = None,
     plot: Annotated[
         Path | None,
@@ -42,6 +78,15 @@ def select(
     from .reports.race_report import plot_race, refuse_picture, show_race
 
     find_strategy(strategy)
+    given = {
+        "ratio": ratio,
+        "granularity": granularity,
+        "training_bound": training_bound,
+        "quanta": quanta,
+        "scale": scale,
+    }
+    parameters = {name: value for name, value in given.items() if value is not None}
+    refuse_others(strategy, parameters)
     if plot is not None:
         refuse_picture(plot)
     bars = ProgressBars()
@@ -49,7 +94,7 @@ def select(
     with interruptible(SAME_AGAIN), prints_to_stderr():
         resources = open_resources(plan, cache=cache, progress=bars)
         data = prepare_data(plan, resources, strategy=strategy)
-        race = choose_learner(data, resources, bars.follow).facts
+        race = choose_learner(data, resources, bars.follow, parameters).facts
     if plot is not None:
         plot_race(race, plot)
     if as_json:
@@ -57,3 +102,12 @@ def select(
         typer.echo(msgspec.json.encode(race).decode())
     else:
         show_race(race, Console())
+
+
+def refuse_others(strategy: str, parameters: Iterable[str]) -> None:
+    """Raise BadInput if a parameter of another strategy came."""
+    for name in parameters:
+        (owner,) = (one for one, own in PARAMETERS.items() if name in own)
+        if owner != strategy:
+            option = name.replace("_", "-")
+            raise BadInput(f"--{option} is for --strategy {owner}, not for {strategy}")

@@ -17,6 +17,7 @@ from tests.support.oracles.learner_races import daub_allocations
 Curve = Callable[[int], float]
 
 N = 4096
+RATIO_SQUARED = 1.5**2  # of the paper's ratio
 RATIO, GRANULARITY = 2, 16  # powers of two, so that no rung is rounded
 
 
@@ -152,6 +153,19 @@ def test_daub_takes_exactly_b_r_squared_examples_and_refuses_one_less() -> None:
     assert daub(race([curve], limit=900), granularity=400, ratio=1.5) == "0"
     with pytest.raises(BadInput, match="at most the 899 examples"):
         daub(race([curve], limit=899), granularity=400, ratio=1.5)
+
+
+@pytest.mark.parametrize(
+    ("limit", "first"), [(1125, 500), (1124, 499), (900, 400), (9, 4), (3, 1), (2, 1)]
+)
+def test_daub_begins_with_500_or_as_many_as_there_are(limit: int, first: int) -> None:
+    contest = race([power_law(0.9, 0.4, 0.5)], limit=limit)
+    if limit < RATIO_SQUARED:
+        with pytest.raises(BadInput, match="at most the 2 examples"):
+            daub(contest)
+        return
+    daub(contest)
+    assert contest.log[0].amount == first
 
 
 @pytest.mark.parametrize("strategy", [daub, knockout])

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +11,17 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadInput
 from polydom.models.selection.arms import ExamplesArm
+from polydom.models.selection.learners import make_learner
 from polydom.models.selection.obms import (
     ModelClass,
     boosting_penalty,
     choose_class,
     choose_nested,
     coarse_grid,
+    dimension_of,
+    obms,
     smallest_cover,
+    tree_dimension,
     tree_penalty,
     vc_penalty,
 )
@@ -213,3 +218,46 @@ def test_budgeted_choice_refuses_what_it_cannot_use(
 ) -> None:
     with pytest.raises(BadInput, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("prior", 1.0),
+        ("logistic", 11.0),
+        ("ridge", 11.0),
+        ("naive_bayes", 40.0),
+        ({"name": "tree", "max_depth": 3}, tree_dimension(8, 10)),
+        ({"name": "tree", "min_samples_leaf": 20}, tree_dimension(50, 10)),
+        ({"name": "forest", "max_depth": 3}, tree_dimension(8, 10)),
+        ({"name": "lightgbm", "min_child_samples": 1}, tree_dimension(31, 10)),
+        ({"name": "hist_boosting", "max_leaf_nodes": 4}, tree_dimension(4, 10)),
+        ("xgboost", tree_dimension(64, 10)),
+        ("ada_boost", tree_dimension(2, 10)),
+    ],
+)
+def test_dimensions_follow_settings(spec: Any, expected: float) -> None:
+    learner = make_learner(spec, 0)
+    assert dimension_of(learner, rows=1000, columns=10, classes=2) == expected
+
+
+def test_three_classes_take_three_linear_models() -> None:
+    learner = make_learner("logistic", 0)
+    assert dimension_of(learner, rows=1000, columns=10, classes=3) == 33.0
+
+
+def test_obms_gives_fast_classes_more_examples_and_most_to_the_best() -> None:
+    def arm(score: float, second: float) -> Callable[[int], TrainingOutcome]:
+        return lambda n: TrainingOutcome(score, score, fit_s=n * second)
+
+    arms = {"fast": arm(0.7, 1.0), "slow": arm(0.9, 2.0), "poor": arm(0.2, 1.0)}
+    contest = Race(arms, limit=800, dimensions=dict.fromkeys(arms, 4.0))
+    assert obms(contest, deviation=0.01) == "slow"
+    assert {line.amount for line in contest.log[:3]} == {40}
+    then = {line.learner: line.amount for line in contest.log[3:6]}
+    assert then == {"fast": 40 + 100, "slow": 40 + 50, "poor": 40 + 100}
+    # a rich class counts as if it had all rows, and no more than there are
+    rich = Race(arms, limit=800, dimensions={"fast": 4.0, "slow": 1e6, "poor": 4.0})
+    assert obms(rich, deviation=0.01) == "slow"
+    with pytest.raises(BadInput, match="2 quanta for 3 classes"):
+        obms(contest, quanta=2)

@@ -150,6 +150,13 @@ def test_select_names_a_learner_and_draws_the_race(
     assert main([*arguments, f"--plot={folder / 'race.png'}"]) == 0
     assert f"{race['learner']} wins with {race['score']:.4f}" in capsys.readouterr().out
     assert (folder / "race.png").read_bytes().startswith(b"\x89PNG")
+    for strategy in ("obms", "daub --ratio 2 --granularity 10 --no-training-bound"):
+        assert main([*arguments, "--strategy", *strategy.split(), "--json"]) == 0
+        race = json.loads(capsys.readouterr().out)
+        assert race["strategy"] == strategy.split()[0]
+        assert race["learner"] in race["curves"]
+    assert main([*arguments, "--ratio", "2"]) == 1
+    assert "--ratio is for --strategy daub, not for knockout" in capsys.readouterr().err
     assert main([*arguments, "--strategy", "guess"]) == 1
     assert "no strategy 'guess'; known: knockout" in capsys.readouterr().err
 

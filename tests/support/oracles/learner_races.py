@@ -91,7 +91,8 @@ def class_choices(
         values = []
         for i in range(count):
             n = rows[i] * chosen.count(i)
-            value = risks[i](n) - penalties[i](n) - math.sqrt(math.log(count) / n)
+            value = risks[i](n) - penalties[i](n)
+            value = value - deviation * math.sqrt(math.log(count) / n)
             value = value + penalties[i](quanta * rows[i])
             values.append(value - deviation * math.sqrt(math.log(t) / n))
         chosen.append(values.index(min(values)))
