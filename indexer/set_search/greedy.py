@@ -20,6 +20,7 @@ from .poly_dom import check_features, in_batches, train_each
 
 MOST_SEQUENCES = 64
 AT_ONCE = 4  # sets trained together, in as many processes
+ROUNDING = 4  # units in the last place between computed crossings of one point
 FREE = 1e-15  # a gain is divided by at least this cost
 
 
@@ -152,12 +153,14 @@ def _best_by_lambda(
             )
         cheaper = [line for line in lines if line[1] < best[1]]
         crossings = [(best[0] - line[0]) / (best[1] - line[1]) for line in cheaper]
-        change = max(min(crossings, default=math.inf), math.nextafter(low, math.inf))
+        change = min(crossings, default=math.inf)
         if change >= high or low == high:
             yield low, high, best[2]
             return
-        yield low, change, best[2]
-        low, lines = change, cheaper
+        if change > low + ROUNDING * math.ulp(low):
+            yield low, change, best[2]
+            low = change
+        lines = cheaper
 
 
 def _middle(low: float, high: float) -> float:

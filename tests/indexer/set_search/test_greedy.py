@@ -67,9 +67,27 @@ def test_greedy_finds_the_sequence_of_every_lambda(
     for low, high, features in search_greedy(M, known, price, most=10_000).sequences:
         end = min(high, low + 10)
         within = low + place * (end - low)
-        if end - low > 1e-9:
-            expected = greedy_sequence(M, known, price, within)
-            assert features == expected
+        assert end - low > 1e-9  # lines that meet in one point leave no range between
+        expected = greedy_sequence(M, known, price, within)
+        assert features == expected
+
+
+def test_three_lines_through_one_point_have_two_ranges() -> None:
+    """Their crossings are computed a unit in the last place apart."""
+    gains = [
+        0.1 + 0.3 * 3,
+        0.1 + 0.3 * 2,
+        0.1 + 0.3,
+    ]  # all meet at 0.3 with costs 4 - 2
+
+    def known(mask: int) -> float:
+        return max((gains[f] for f in range(3) if mask >> f & 1), default=0.0)
+
+    def price(mask: int) -> float:
+        return float(sum(4 - f for f in range(3) if mask >> f & 1))
+
+    sequences = search_greedy(3, known, price).sequences
+    assert all(s.high - s.low > 1e-9 for s in sequences)
 
 
 def test_greedy_trains_each_set_once_and_only_those_it_reaches() -> None:
