@@ -55,6 +55,29 @@ class BuiltClass(msgspec.Struct):
     changed: Count
 
 
+class BuiltForecast(msgspec.Struct):
+    """Log loss and expected calibration error of class scores on held-out items.
+
+    `brier` is the Brier score, where it is known.
+    """
+
+    log_loss: Amount
+    error: Share
+    brier: Amount | None = None
+
+
+class BuiltScores(msgspec.Struct):
+    """How good class scores are for items that a plan answers early.
+
+    `early` is of the early answers, `whole` of the whole plan's answers to the same
+    `items`.
+    """
+
+    items: Counted
+    early: BuiltForecast
+    whole: BuiltForecast
+
+
 class BuiltPlan(msgspec.Struct):
     """Effects of one candidate's early exits on the items to which they were fitted."""
 
@@ -64,6 +87,8 @@ class BuiltPlan(msgspec.Struct):
     changed: Share
     schedule: BuiltSchedule | None = None
     classes: list[BuiltClass] = []  # (K,): In the order of the labels; [] if unknown
+    # None if the plan has no early answers, or their scores were not measured
+    scores: BuiltScores | None = None
 
 
 class BuiltExits(msgspec.Struct):
@@ -196,13 +221,6 @@ class BuiltGaps(msgspec.Struct):
     columns: dict[str, Share]
     # Share of records without any column of a feature, if any record had none
     features: dict[str, Share]
-
-
-class BuiltForecast(msgspec.Struct):
-    """Log loss and expected calibration error of class scores on held-out items."""
-
-    log_loss: Amount
-    error: Share
 
 
 class BuiltCalibration(msgspec.Struct):

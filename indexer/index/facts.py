@@ -63,6 +63,8 @@ class Facts(msgspec.Struct, kw_only=True):
     sets: list[tuple[str, ...]] | UnsetType = UNSET
     # Microseconds that every plan takes in addition to its features
     overhead_us: float | UnsetType = UNSET
+    # True if answers by models that stop early have scores; see `Package.scores_early`
+    scores_early: bool | UnsetType = UNSET
     # The package's `meta`, as `MetaFacts` reads it, without items and single times
     build: dict[str, Any] | UnsetType = UNSET
     # Seconds of each stage of the build that has just ended
@@ -98,6 +100,7 @@ def facts_of(index: Index) -> Facts:
         },
         sets=[package.names(row) for row in range(len(package.masks))],
         overhead_us=package.overhead_s * 1e6,
+        scores_early=package.scores_early,
         build=_shortened(package.meta),
     )
 

@@ -5,7 +5,7 @@ asks for a confidence, exits are calibrated on items that no other stage uses.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from ..training.progressive_search import CostOf
 from ..training.refit import KeptModels
 from ..training.train_sets import Trainer
 from .checkpoints import BARRED, Answers, CheckpointExits, answers_of, fit_exits
+from .early_forecasts import compare_forecasts
 from .schedules import Evaluator, ScheduleFitter, can_stop, divide_aside
 
 Floats = NDArray[np.float64]
@@ -64,6 +65,9 @@ class ItemAnswers:
     choices: Rows  # (N, C) int64: Classes that the candidates choose
     groups: Groups  # (N,): Numbers of the items' groups
     values: NDArray[np.float32]  # (N, width) float32: Full rows of the items
+    # (M,): Classes of the first M items. The others have no labels, or the kept models
+    # were trained on them.
+    codes: Rows = field(default_factory=lambda: np.empty(0, np.int64))
 
     def without(self, barred: Rows) -> "ItemAnswers":
         """Return the answers with margins `BARRED` where a barred class is chosen."""
@@ -199,6 +203,7 @@ class PlanExitFitter:
             costs = PlanCosts(candidates, steps, model_costs[candidates])
             best = self._best(costs, masks[row], models[row], timer)
             facts.append({"row": row, **self._facts(costs, best, models[row])})
+            facts[-1]["scores"] = self._forecasts(costs, best, models)
             margins.append(tuple(best.checkpoints.thresholds.tolist()))
             evaluators.append(best.evaluator)
             _, at = best.checkpoints.evaluate(self._answers(candidates))
@@ -363,6 +368,19 @@ class PlanExitFitter:
             **facts,
         }
 
+    def _forecasts(
+        self, costs: PlanCosts, best: Trial, models: Sequence[Any]
+    ) -> dict[str, Any] | None:
+        """Return plain data: how good the class scores of early answers are."""
+        known = [one for one in self._known if len(one.codes)]
+        if not known:
+            return None
+        part, count = known[-1], len(known[-1].codes)
+        _, at = best.checkpoints.evaluate(part.of(costs.candidates))
+        answering = [models[row] for row in costs.candidates]
+        of = answering, at[:count], best.evaluator
+        return compare_forecasts(part.codes, part.values[:count], *of, len(self.labels))
+
     def _classes(self, best: Trial, model: Model) -> list[dict[str, Any]]:
         """Return plain data on what is promised of each class; [] if nothing is.
 
@@ -457,6 +475,7 @@ def fit_plan_exits(
             *trainer.answers(masks),
             table.dataset.groups[tested],
             table.values[tested],
+            table.dataset.codes[[] if project.search.folds else tested],
         ).without(barred)
         rehearsal = None
         if goal.confidence is not None:
@@ -500,7 +519,8 @@ def fit_plan_exits(
 def _answers(models: Sequence[Model], items: ExitItems) -> ItemAnswers:
     pairs = [answers_of(model, items.values) for model in models]
     margins, choices = map(np.column_stack, zip(*pairs, strict=True))
-    return ItemAnswers(margins, choices, items.groups, items.values)
+    known = items.codes[: len(items.codes) - items.unlabelled]
+    return ItemAnswers(margins, choices, items.groups, items.values, known)
 
 
 def _schedule_fitter(

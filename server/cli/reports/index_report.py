@@ -87,6 +87,7 @@ def show_text(
     if built.curves and built.curves[0].points:
         show_curves(built.curves, console)
     show_schedules(facts, console)
+    show_early_scores(facts, console)
     print_line(console, "skyline: of all sets, those better than all cheaper ones")
     for at in facts.skylines:
         show_skyline(at, console)
@@ -229,6 +230,8 @@ def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
     if facts.build.get("exits"):
         exits, lacking = exits_of(facts.build), "lacking" in facts.build["exits"]
         yield _exit_line(exits, lacking, facts.labels or ())
+        if told := _early_score_line(exits, facts.scores_early is not False):
+            yield told
     if timed and built.measured and built.measured.busy:
         yield f"warning: {_busy_words(built.measured)}"
     for remark, count in [*built.remarks.items()][:SHOWN]:
@@ -398,6 +401,30 @@ def _search_lines(facts: Facts, search: BuiltSearch) -> Iterator[str]:
         )
 
 
+def _early_score_line(exits: BuiltExits | None, scores_early: bool) -> str:
+    """Return a sentence on the scores of early answers; "" if there is nothing to say.
+
+    `scores_early` is False if models that stop early give no scores.
+    """
+    if not scores_early:
+        return (
+            "early answers have no scores, because an older version built this index; "
+            "a new build gives them scores"
+        )
+    plans = exits.plans if exits else []
+    told = [plan.scores for plan in plans if plan.scores]
+    if not told:
+        return ""
+    early, whole = (
+        sum(getattr(one, side).error for one in told) / len(told)
+        for side in ("early", "whole")
+    )
+    return (
+        f"early answers have scores whose expected calibration error is {early:.3f} on "
+        f"average; that of whole answers to the same items is {whole:.3f}"
+    )
+
+
 def _race_lines(race: BuiltRace) -> Iterator[str]:
     sets = ""
     if race.high:
@@ -499,6 +526,26 @@ def show_schedules(facts: Facts, console: "Console") -> None:
     heads.append("features, in computing order")
     if rows:
         title = "models that stop early: base models used, and us"
+        print_table(console, heads, rows, title=title, names=0, lists=True)
+
+
+def show_early_scores(facts: Facts, console: "Console") -> None:
+    """Print how good the scores of early answers are, beside the whole plans'."""
+    exits, rows = exits_of(facts.build or {}), []
+    for plan in exits.plans if exits else ():
+        if one := plan.scores:
+            pairs = [
+                (one.early.brier, one.whole.brier),
+                (one.early.log_loss, one.whole.log_loss),
+                (one.early.error, one.whole.error),
+            ]
+            named = ", ".join((facts.sets or [])[plan.row])
+            cells = ["-" if n is None else f"{n:.4f}" for p in pairs for n in p]
+            rows.append((f"{one.items:,}", *cells, named))
+    heads = ["items", "Brier", "whole", "log loss", "whole", "calib. error", "whole"]
+    if rows:
+        heads.append("features, in computing order")
+        title = "scores of early answers, beside the whole plan's to the same items"
         print_table(console, heads, rows, title=title, names=0, lists=True)
 
 

@@ -13,10 +13,11 @@ from polydom.indexer.index.index import Index
 from polydom.server.cli.reports.index_report import (
     built_of,
     detail_lines,
+    show_early_scores,
     show_schedules,
     show_text,
 )
-from tests.support.indexes import numbers, served
+from tests.support.indexes import numbers, served, stopping_records
 
 SEARCH = {
     **{"method": "progressive", "alpha": 1.05, "tolerance": 0.0},
@@ -42,6 +43,11 @@ BY_CLASS = {
     "alphas": [0.005, 0.01],
     "sides": "positive",
     "plans": [PLAN | {"classes": CLASSES}, PLAN | {"row": 2, "classes": OTHERS}],
+}
+SCORES = {
+    "items": 500,
+    "early": {"log_loss": 0.25, "error": 0.0625, "brier": 0.125},
+    "whole": {"log_loss": 0.1875, "error": 0.03125},
 }
 EXITS = {"alpha": 0.005, "confidence": 0.95, "plans": [PLAN], **FITTED}
 BUSY = {"busy": True, "lost": 0.5, "others": None, "processors": 2}
@@ -129,6 +135,11 @@ def said(
         (
             {"exits": EXITS | {"plans": []}},
             "never come early, before all is computed: it",
+        ),
+        (
+            {"exits": EXITS | {"plans": [PLAN, PLAN | {"row": 2, "scores": SCORES}]}},
+            "expected calibration error is 0.062 on average; that of whole answers to "
+            "the same items is 0.031",
         ),
         ({"exits": {"lacking": "22 items"}}, "there are too few items to promise"),
         ({"measured": BUSY}, "warning: the machine was busy while costs were measured"),
@@ -320,6 +331,29 @@ def test_the_details_say_what_learned_features_know() -> None:
     facts.learned = {"words": {"terms": 1200, "texts": 5000}}
     told = [*detail_lines(facts, built_of(facts))]
     assert "  words knows 1,200 terms, learned from 5,000 of the texts" in told
+
+
+def test_scores_of_early_answers_are_shown_beside_those_of_whole_answers() -> None:
+    console = Console(file=io.StringIO(), width=160)
+    for plan in (NEVER, PLAN | {"scores": SCORES}):
+        _, facts = saying({"exits": EXITS | {"plans": [plan]}})
+        show_early_scores(facts, console)
+    assert isinstance(console.file, io.StringIO)
+    *_, last = console.file.getvalue().splitlines()
+    assert facts.sets
+    numbers = ["500", "0.1250", "-", "0.2500", "0.1875", "0.0625", "0.0312"]
+    assert last.split() == [*numbers, *", ".join(facts.sets[1]).split()]
+
+
+def test_an_index_whose_early_answers_have_no_scores_says_so() -> None:
+    index = stopping_records.make_index()
+    package = index.package
+    assert package is not None
+    older = tuple(one and replace(one, lines=None) for one in package.early_exits)
+    words = "early answers have no scores, because an older version built this index"
+    assert words not in said({"exits": EXITS}, index=index)
+    index = replace(index, package=replace(package, early_exits=older))
+    assert words in said({"exits": EXITS}, index=index)
 
 
 def test_models_that_stop_early_are_shown_with_what_that_saves() -> None:
