@@ -16,7 +16,15 @@ from polydom.models import measures
 from ..schema.wire import Answer
 from .comparison import Comparison, Reply
 from .predictors import Predictor
-from .results import BaselineResult, Bought, BudgetResult, Confusion, Pair
+from .results import (
+    BaselineResult,
+    Bought,
+    BudgetResult,
+    Confusion,
+    EarlyResult,
+    Forecasts,
+    Pair,
+)
 
 COMMONEST = 5  # number of feature sets that a result names
 # groups of items; each is left out once to estimate the standard error of quality
@@ -229,6 +237,24 @@ class ClassMetrics(Metrics):
             sorted(pairs, key=lambda pair: -pair.count),
         )
 
+    def early(self, place: int, whole: int, amount: float) -> EarlyResult | None:
+        """Compare early answers with whole answers to the same items.
+
+        `place` and `whole` are predictors with the budget `amount`; the second one's
+        answers are never early. Returns None without early answers that have scores.
+        """
+        pairs = zip(self._replies(place), self._replies(whole), strict=True)
+        at = [i for i, (one, exact) in enumerate(pairs) if _beside_exact(one, exact)]
+        own = self._own[at]
+        scores = [
+            None if not at else self._scores([self._replies(who)[i] for i in at])
+            for who in (place, whole)
+        ]
+        if scores[0] is None or scores[1] is None:
+            return None
+        early, exact = (_forecasts(own, found) for found in scores if found is not None)
+        return EarlyResult(amount, len(at), early, exact)
+
     def _fields(self, place: int) -> dict[str, Any]:
         own, answered = self._own, self._answered(place)
         scores = self._scores(self._replies(place))
@@ -381,7 +407,32 @@ class NumericMetrics(Metrics):
         return float(np.mean(lies)) if lies else None
 
 
+def _forecasts(own: Codes, scores: Floats) -> Forecasts:
+    area: float | None = measures.auc(own, scores)
+    if area is not None and np.isnan(area):
+        area = None
+    if not measures.are_probabilities(scores):
+        return Forecasts(area, None, None, None)
+    return Forecasts(
+        area,
+        measures.log_loss(own, scores),
+        measures.brier(own, scores),
+        measures.calibration_error(own, scores),
+    )
+
+
+def _beside_exact(one: Reply, exact: Reply) -> bool:
+    """Return True if `one` is an early answer, and both have scores."""
+    given = [one.answer, exact.answer]
+    if not all(isinstance(a, Answer) and a.scores is not None for a in given):
+        return False
+    return isinstance(one.answer, Answer) and _is_early(one.answer)
+
+
 def _is_early(answer: Answer) -> bool:
+    if answer.early is True:
+        return True
+    # servers of older versions do not say it
     used, count = answer.base_models_used, answer.base_models
     if answer.reason == "sure":
         return True

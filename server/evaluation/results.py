@@ -130,6 +130,30 @@ class Confusion(msgspec.Struct):
     pairs: list[Pair]  # Mistakes, the most frequent first
 
 
+class Forecasts(msgspec.Struct):
+    """How good the class scores of some answers are; measures as in `models.measures`.
+
+    AUC is None if it is undefined. The others are None if scores are no probabilities.
+    """
+
+    auc: float | None
+    log_loss: float | None
+    brier: float | None
+    calibration_error: float | None
+
+
+class EarlyResult(msgspec.Struct):
+    """The class scores of the answers that came early within the largest budget.
+
+    `whole` is of answers to the same items with `exact=true`.
+    """
+
+    amount: float  # The budget
+    items: int  # Number of early answers, each repetition counted
+    early: Forecasts
+    whole: Forecasts
+
+
 class Evaluation(msgspec.Struct, kw_only=True):
     """The results of one run of `polydom evaluate`."""
 
@@ -156,3 +180,5 @@ class Evaluation(msgspec.Struct, kw_only=True):
     beside: list[BaselineResult]  # Results of the other predictors
     # Confusion of the index within one of the budgets; None if answers are numbers
     confusion: Confusion | None
+    # Scores of early answers; None if no answer came early, or all came without scores
+    early: EarlyResult | None = None

@@ -8,6 +8,7 @@ from typing import Self
 
 from polydom.features.errors import BadInput
 from polydom.features.threads import one_thread
+from polydom.indexer.index.package import Package
 from polydom.indexer.progress import Progress, Silence
 
 from ..client.sync import Client
@@ -89,12 +90,16 @@ class EvaluationRun:
             progress=self.progress,
         )
         self._prior = Prior(self._index, self._package)
-        within = self._served() if self.server else self._in_process()
+        within = self._prepare()
         # last, because an own function may train its model only when called
         numeric = self._package.numeric
         own = [OwnModel(target, numeric=numeric) for target in self.against]
         self._predictors: list[Predictor] = [*within, *own]
         self._predictors.insert(len(self.amounts), self._prior)
+        # Last comes the index with its largest budget, and without early answers
+        self._beside_exact = not self.exact and _answers_early(self._package)
+        if self._beside_exact:
+            self._predictors.append(self._within(self._terms(exact=True)[-1:])[0])
         self.comparison = Comparison(
             self.labelled.items, self._predictors, repeat=self.repeat, seed=self.seed
         )
@@ -106,7 +111,7 @@ class EvaluationRun:
         if self._client is not None:
             self._client.close()
 
-    def _terms(self) -> list[Terms]:
+    def _terms(self, *, exact: bool) -> list[Terms]:
         model = None if self.server is None else self.server.model
         counts_time = self.unit == "s"
         return [
@@ -114,25 +119,31 @@ class EvaluationRun:
                 model=model,
                 budget_ms=amount if counts_time else None,
                 budget=None if counts_time else amount,
-                exact=self.exact,
+                exact=exact,
             )
             for amount in self.amounts
         ]
 
-    def _in_process(self) -> list[Predictor]:
-        translator = open_translator(self._index, self.features)
-        at_once = AtOnce(translator)
-        return [
-            *(IndexHere(at_once, terms) for terms in self._terms()),
-            *fixed_plans(translator, self.labelled.items),
-        ]
+    def _prepare(self) -> list[Predictor]:
+        """Return one predictor for each budget; in this process also fixed plans.
 
-    def _served(self) -> list[Predictor]:
-        """Connect to the server, and return one predictor for each budget."""
-        assert self.server is not None
+        Connects to the server, if one is to answer.
+        """
+        if self.server is None:
+            translator = open_translator(self._index, self.features)
+            self._at_once = AtOnce(translator)
+            fixed = fixed_plans(translator, self.labelled.items)
+            return [*self._within(self._terms(exact=self.exact)), *fixed]
         self._client = Client(self.server.url, token=self.server.token)
         self._client.wait_ready(READY_S)
-        return [ServedIndex(self._client, terms) for terms in self._terms()]
+        return self._within(self._terms(exact=self.exact))
+
+    def _within(self, terms: Sequence[Terms]) -> list[Predictor]:
+        """Return predictors: the index within the budgets of `terms`."""
+        client = self._client
+        if client is not None:
+            return [ServedIndex(client, each) for each in terms]
+        return [IndexHere(self._at_once, each) for each in terms]
 
     def carry_out(self) -> None:
         """Run the comparison; an interruption keeps the finished trials.
@@ -163,7 +174,11 @@ class EvaluationRun:
         if isinstance(metrics, ClassMetrics):
             confusion = metrics.confusion(amounts.index(chosen), chosen)
         count = len(amounts)
-        others = range(count, len(self._predictors))
+        last = len(self._predictors) - self._beside_exact
+        early = None
+        if self._beside_exact and isinstance(metrics, ClassMetrics):
+            early = metrics.early(count - 1, last, amounts[-1])
+        others = range(count, last)
         return Evaluation(
             index=str(self.index),
             version=self._index.version,
@@ -182,6 +197,7 @@ class EvaluationRun:
             budgets=[metrics.at_budget(k, amounts[k]) for k in range(count)],
             beside=[metrics.without_budget(k, amounts) for k in others],
             confusion=confusion,
+            early=early,
         )
 
     def _metrics(self) -> Metrics:
@@ -245,3 +261,8 @@ class EvaluationRun:
                     f"time: {one.error}"
                 )
         return remarks
+
+
+def _answers_early(package: Package) -> bool:
+    """Return True if plans or models of an index of classes may answer early."""
+    return bool(package.margins or package.early_exits) and not package.numeric

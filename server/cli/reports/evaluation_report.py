@@ -12,6 +12,7 @@ from ...evaluation.results import (
     BaselineResult,
     BudgetResult,
     Confusion,
+    EarlyResult,
     Evaluation,
     Result,
 )
@@ -38,6 +39,8 @@ def show(found: Evaluation, console: "Console") -> None:
     inside = f"right and inside the budget, of so many {unit}"
     if found.task == "classes":
         _show_measures(found, unit, console)
+        if found.early is not None:
+            _show_early(found.early, unit, console)
     else:
         inside = f"{quality} where the mean answers for what is late, of so many {unit}"
     _show_within(found, inside, console)
@@ -101,6 +104,20 @@ def _show_measures(found: Evaluation, unit: str, console: "Console") -> None:
         rows.append([_named(one, unit), *map(_shown, numbers)])
     heads = ["", "balanced accuracy", "macro F1", "AUC", "log loss"]
     print_table(console, heads, rows, title="\nother measures")
+
+
+def _show_early(found: EarlyResult, unit: str, console: "Console") -> None:
+    """Print how good scores of early answers are, beside those of whole answers."""
+    rows = []
+    for name, one in (("early", found.early), ("with --exact", found.whole)):
+        numbers = (one.auc, one.log_loss, one.brier, one.calibration_error)
+        rows.append([name, *map(_shown, numbers)])
+    heads = ["", "AUC", "log loss", "Brier", "calibration error"]
+    title = (
+        f"\nscores of the {found.items:,} early answers at {found.amount:g} {unit}, "
+        "and of whole answers to these items"
+    )
+    print_table(console, heads, rows, title=title)
 
 
 def _show_within(found: Evaluation, title: str, console: "Console") -> None:

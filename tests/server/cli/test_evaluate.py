@@ -19,6 +19,12 @@ from tests.support.indexes.served import (
     save,
     save_index,
 )
+from tests.support.indexes.stopping_records import (
+    draw_rows,
+    label_rows,
+    make_index,
+    record_of,
+)
 from tests.support.indexes.three_kinds import picture, save_images
 from tests.support.oracles import evaluation as oracle
 from tests.support.processes import servers
@@ -322,3 +328,33 @@ def test_evaluate_counts_what_has_no_answer(
     assert own["auc"] is None
     assert "polydom had no answer 1 times; the first time: feature 'words' " in err
     assert "no answer" in run(capsys, *arguments)[1]
+
+
+def test_scores_of_early_answers_are_shown_beside_exact_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index, people = tmp_path / "people.pdx", tmp_path / "people.jsonl"
+    make_index().save(index)
+    drawn = draw_rows(60, 9)
+    labels = [("no", "yes")[code] for code in label_rows(drawn, 2)]
+    rows = [{"record": record_of(row)} for row in drawn]
+    given = [row | {"label": label} for row, label in zip(rows, labels, strict=True)]
+    people.write_text("".join(json.dumps(row) + "\n" for row in given))
+    order = ["evaluate", index, people, "--budgets", "1,900"]
+    code, out, err = run(capsys, *order, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    early, last = found["early"], found["budgets"][-1]
+    assert early["amount"] == 900
+    assert early["items"] == round(last["early"] * len(rows)) > 0
+    for side in ("early", "whole"):
+        assert 0.5 < early[side]["auc"] <= 1.0
+        assert 0.0 < early[side]["brier"] < 0.25
+    assert early["early"]["brier"] != early["whole"]["brier"]
+    assert last["auc"] is not None
+    assert last["log_loss"] is not None
+    assert "exact" not in [one["name"] for one in found["beside"]]
+    code, out, _ = run(capsys, *order)
+    title = f"scores of the {early['items']} early answers at 900 ms, and of whole"
+    assert title in " ".join(out.split())
+    assert json.loads(run(capsys, *order, "--json", "--exact")[1])["early"] is None

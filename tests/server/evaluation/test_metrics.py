@@ -162,6 +162,43 @@ def test_answers_that_came_early_are_counted() -> None:
     assert metrics_of(replies, reason="budget", **some).at_budget(0, 1.0).early == 0.0
 
 
+def test_scores_of_early_answers_are_beside_those_of_whole_answers() -> None:
+    def reply(share: float | None, **changed: Any) -> Reply:
+        scores = None if share is None else {"ham": 1 - share, "spam": share}
+        return Reply(1e-3, answer_of("spam", scores=scores, **changed))
+
+    def compared(shares: list[float | None], early: bool = True) -> Any:
+        trials = []
+        for k, share in enumerate(shares):
+            item = LabelledItem(str(k), "", ["ham", "spam"][k % 2], 1.0, "")
+            said: dict[str, Any] = {"early": True} if early else {}
+            trials.append(Trial(k, item, (reply(share, **said), reply(k % 2 / 2))))
+        # whole, so that it is not compared; and one without an answer
+        item = LabelledItem("9", "", "spam", 1.0, "")
+        torn = Reply(1e-3, error=BadItem("it is torn"))
+        trials.append(Trial(9, item, (reply(0.1), reply(0.1))))
+        trials.append(Trial(10, item, (reply(0.1, early=True), torn)))
+        predictors: list[Predictor] = [Anyone(), Anyone()]
+        comparison = Comparison([], predictors)
+        comparison.trials = trials
+        labels = ["ham", "spam"]
+        return ClassMetrics(comparison, predictors, "s", labels).early(0, 1, 3.0)
+
+    found = compared([0.25, 0.75, 0.5, 0.125])
+    assert (found.amount, found.items) == (3.0, 4)
+    assert found.early.auc == 0.5
+    assert found.early.brier == pytest.approx(np.mean([1 / 16, 1 / 16, 1 / 4, 49 / 64]))
+    assert found.whole.auc == 1.0
+    assert found.whole.brier == pytest.approx(1 / 8)
+    assert found.whole.calibration_error == pytest.approx(0.25)
+    assert compared([0.25], early=False) is None
+    assert compared([None, None]) is None
+    one = compared([0.25])
+    assert (one.items, one.early.auc) == (1, None)
+    no_shares = compared([7.5, -3.0])
+    assert (no_shares.early.log_loss, no_shares.early.brier) == (None, None)
+
+
 def test_plans_and_expectations_are_those_of_the_answers() -> None:
     found = metrics_of(replies_of("ham", "spam", "eggs")).at_budget(0, BUDGET_MS)
     assert found.expected_accuracy == 0.75
