@@ -145,9 +145,14 @@ def write_items(kind: Kind, items: Items, place: Path) -> None:
 
 
 def build_default(
-    kind: Kind, items: Items, seed: int, folder: Path, quick: bool
+    kind: Kind,
+    items: Items,
+    seed: int,
+    folder: Path,
+    quick: bool,
+    learner: dict[str, Any] | None = None,
 ) -> Path:
-    """Build what `polydom init` writes; the index's file."""
+    """Build what `polydom init` writes, perhaps with another learner; its file."""
     with prints_to_stderr():
         init(folder / "PROJECT.toml", Start(START[kind]))
     project = Project.load(folder / "PROJECT.toml")
@@ -155,6 +160,8 @@ def build_default(
     assert source is not None
     write_items(kind, items, folder / source)
     project = msgspec.structs.replace(project, seed=seed, workers=1)
+    if learner is not None:
+        project = msgspec.structs.replace(project, learner=learner)
     if quick:
         search = msgspec.structs.replace(project.search, budget_s=QUICK_SEARCH_S)
         costs = msgspec.structs.replace(project.costs, items=12, repeats=3)

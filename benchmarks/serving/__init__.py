@@ -3,6 +3,7 @@
 BENCHMARKS: tuple[str, ...] = (
     "headline",
     "drift",
+    "predicted",
     "overload",
     "requests",
     "operations",
