@@ -79,7 +79,12 @@ class BuiltScores(msgspec.Struct):
 
 
 class BuiltPlan(msgspec.Struct):
-    """Effects of one candidate's early exits on the items to which they were fitted."""
+    """Effects of one candidate's early exits on the items to which they were fitted.
+
+    `call` is the cost of a whole call without exits, and `gain` what the best exits
+    save of it in the mean, in the index's unit. If they save too little, the plan has
+    none. Older files do not have the two.
+    """
 
     row: Count
     early: Share
@@ -89,6 +94,8 @@ class BuiltPlan(msgspec.Struct):
     classes: list[BuiltClass] = []  # (K,): In the order of the labels; [] if unknown
     # None if the plan has no early answers, or their scores were not measured
     scores: BuiltScores | None = None
+    call: Amount | None = None
+    gain: Number | None = None
 
 
 class BuiltExits(msgspec.Struct):

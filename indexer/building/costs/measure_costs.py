@@ -1,5 +1,6 @@
 """Timing of features, steps, models and overhead, and fitting of cost curves."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -49,6 +50,9 @@ MODEL_CALLS = 200
 OVERHEAD_CALLS = 400
 LIMIT_S = 10.0  # seconds for timing samples, and as many for models
 COMPARED = 500  # rows answered by a whole model and by its schedule, in turn
+# Rounds in which each row is answered; after COMPARED_S seconds, none begins.
+COMPARED_ROUNDS = 7
+COMPARED_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,20 +260,27 @@ class Measurer:
 
         `whole` answers a row without the schedule, and `early` with it. Returns the
         mean seconds of `whole`, the mean seconds of `early`, and a high quantile of the
-        seconds of `early`.
+        seconds of `early`. The means are of each row's median over several rounds, so
+        that neither an interruption nor a slow second of the machine moves them.
         """
         if (kept := self._recall(name, _read_compared)) is not None:
             return kept
         places = np.linspace(0, len(values) - 1, min(COMPARED, len(values)))
         rows = [np.ascontiguousarray(values[int(place)]) for place in places]
-        watch, seconds = Stopwatch(), np.empty((2, len(rows)))
+        watch, rounds = Stopwatch(), list[Seconds]()
         with one_thread():
             for answer in (whole, early):
                 answer(rows[0])
-            for i, row in enumerate(rows):
-                seconds[:, i] = watch.time(whole, row), watch.time(early, row)
-        high_s = steady_quantile(seconds[1], self.quantile)
-        arrays = {"seconds": np.array([*seconds.mean(axis=1), high_s])}
+            end_s = time.monotonic() + COMPARED_S
+            while not rounds or (
+                len(rounds) < COMPARED_ROUNDS and time.monotonic() < end_s
+            ):
+                pairs = [(watch.time(whole, r), watch.time(early, r)) for r in rows]
+                rounds.append(np.array(pairs))
+        seconds = np.array(rounds)  # (rounds, rows, 2)
+        high_s = steady_quantile(seconds[:, :, 1].ravel(), self.quantile)
+        means_s = np.median(seconds, axis=0).mean(axis=0)
+        arrays = {"seconds": np.array([*means_s, high_s])}
         if self.cache is not None:
             self.cache.store(name, {}, arrays)
         return _read_compared({}, arrays)

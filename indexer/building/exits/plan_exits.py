@@ -4,6 +4,7 @@ Exits are fitted on the items on which the plans' quality was measured. If the p
 asks for a confidence, exits are calibrated on items that no other stage uses.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -36,7 +37,15 @@ Rows = NDArray[np.int64]
 Margins = tuple[tuple[float, ...], ...]
 Kind = Literal["checkpoints", "schedule", "both"]  # kinds of exits of one plan
 
-PAYS = 0.05  # share of a plan's mean cost that its exits must save at least
+# Exits are kept if they save this share of a whole call in the mean, or FELT_S: less
+# than that no caller feels, and a machine's noise could decide it.
+PAYS = 0.1
+FELT_S = 5e-6
+# But not even FELT_S if it is less than this share of a call.
+NOTHING = 0.01
+# Seconds of a call besides its plan: reading the item, planning, filling in the answer
+# (`python -m benchmarks predicted`).
+ANSWERING_S = 1.2e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +180,10 @@ class PlanExitFitter:
     rehearsal: "PlanExitFitter | None" = None
     # Function that returns the model of a feature set that the search has trained
     searched: Callable[[int], Model] = _no_model
+    # `answering`: cost of a call besides its plan, in units of the budget. `felt`: a
+    # saving that pays whatever the call costs; infinite if costs are more than time
+    answering: float = 0.0
+    felt: float = math.inf
 
     @property
     def _known(self) -> list[ItemAnswers]:
@@ -201,8 +214,9 @@ class PlanExitFitter:
             candidates = np.array([*fallbacks[row][:-1], row])
             steps = np.diff([cost_of(mask) for mask in prefixes(order)], prepend=0.0)
             costs = PlanCosts(candidates, steps, model_costs[candidates])
-            best = self._best(costs, masks[row], models[row], timer)
+            best, gain = self._best(costs, masks[row], models[row], timer)
             facts.append({"row": row, **self._facts(costs, best, models[row])})
+            facts[-1] |= {"call": self.answering + costs.whole, "gain": gain}
             facts[-1]["scores"] = self._forecasts(costs, best, models)
             margins.append(tuple(best.checkpoints.thresholds.tolist()))
             evaluators.append(best.evaluator)
@@ -223,25 +237,41 @@ class PlanExitFitter:
             self._report(facts),
         )
 
-    def _best(self, costs: PlanCosts, mask: int, model: Model, timer: Timer) -> Trial:
+    def least_gain(self, call: float) -> float:
+        """Return what exits must save of a call's mean cost to be worth it."""
+        return max(NOTHING * call, min(PAYS * call, self.felt))
+
+    def _best(
+        self, costs: PlanCosts, mask: int, model: Model, timer: Timer
+    ) -> tuple[Trial, float]:
         """Choose the kind of a plan's exits, then fit and calibrate exits of this kind.
 
         If there is a choice and a confidence, the `rehearsal` makes it. Calibration
         items play no part in it, and only the chosen exits are calibrated: the best of
         several calibrated exits would break its promise more often than each of them.
         If the exits save too little, the result has none.
+
+        The second value is what the exits save of a call's mean cost, also if it is too
+        little. If the whole model costs too little for a schedule, it counts as saved.
         """
-        least = PAYS * costs.whole
+        least = self.least_gain(self.answering + costs.whole)
         nothing = Trial(CheckpointExits(np.full(len(costs.steps), np.inf)))
+        cheap = float(costs.checks[-1])
+        if self.schedules is None or cheap >= least or not can_stop(model):
+            cheap = 0.0
         kinds = self._kinds(costs, model, least)
         if self.rehearsal is not None and len(kinds) > 1:
             own = self.rehearsal.searched(mask)
             best = self.rehearsal._compared(kinds, costs, mask, own, timer, least)
-            kinds = [best.kind] if best.saved > least else []
+            if best.saved < least:
+                return nothing, max(best.saved, cheap)
+            kinds = [best.kind]
         if not kinds:
-            return nothing
+            return nothing, cheap
         best = self._compared(kinds, costs, mask, model, timer, least)
-        return best if best.saved > least else nothing
+        if best.saved < least:
+            return nothing, max(best.saved, cheap)
+        return best, best.saved
 
     def _kinds(self, costs: PlanCosts, model: Model, least: float) -> list[Kind]:
         """Return the kinds of exits that the plan of a model can have.
@@ -460,13 +490,17 @@ def fit_plan_exits(
 
     def time_answers(row: int, goal: ExitGoal, early: Evaluator) -> AnswerTimes:
         quantile = project.costs.quantile
-        key = digest(trainer.task.key, masks[row], goal, quantile, project.refits)
+        key = digest(
+            *(trainer.task.key, masks[row], goal, quantile, project.refits),
+            "rounds",
+        )
         whole = models[row].answer
         name = f"times/{key}"
         return AnswerTimes(
             *costs.measurer.compare_answers(whole, early.answer, compared, name=name)
         )
 
+    timed = {unit for unit, w in project.costs.weights.items() if w} == {"s"}
     labels = table.dataset.labels
     early = {"both": [0, 1], "negative": [0], "positive": [1]}[goal.sides]
     barred = np.setdiff1d(np.arange(2), early)
@@ -503,6 +537,8 @@ def fit_plan_exits(
             project.refits,
             0 if fresh is None else fresh.unlabelled,
             rehearsal,
+            answering=ANSWERING_S * costs.weight,
+            felt=FELT_S * costs.weight if timed else math.inf,
         )
         return fitter.all(
             masks,

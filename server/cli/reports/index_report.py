@@ -230,6 +230,7 @@ def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
     if facts.build.get("exits"):
         exits, lacking = exits_of(facts.build), "lacking" in facts.build["exits"]
         yield _exit_line(exits, lacking, facts.labels or ())
+        yield from _call_lines(exits, facts, built.unit)
         if told := _early_score_line(exits, facts.scores_early is not False):
             yield told
     if timed and built.measured and built.measured.busy:
@@ -313,6 +314,26 @@ def _shares_changed(exits: BuiltExits, labels: Sequence[str]) -> str:
     named = [f"{share:.2%} of answers {label!r}" for label, share in shares.items()]
     more = ", ..." if len(named) > SHOWN else ""
     return ", ".join(named[:SHOWN]) + more
+
+
+def _call_lines(exits: BuiltExits | None, facts: Facts, unit: str) -> Iterator[str]:
+    """Yield a line for each plan that budgets buy: what its exits save of a call."""
+    bought = {one.row: one for at in facts.skylines for one in at.skyline}
+    for plan in exits.plans if exits else ():
+        one = bought.get(plan.row)
+        if one is None or not one.features or not plan.call or plan.gain is None:
+            continue
+        gain, features = plan.gain, ", ".join(one.features)
+        if plan.schedule or plan.early:
+            before, after = (
+                show_cost(cost, unit) for cost in (plan.call, plan.call - gain)
+            )
+            line = f"exits: {before} -> {after} a call ({-gain / plan.call:+.0%})"
+        elif gain > 0:
+            line = f"no exits: they would save at most {gain / plan.call:.1%} of a call"
+        else:
+            line = "no exits: none would save anything"
+        yield f"  {line}: {features}"
 
 
 def _where_words(measured: BuiltLoad | None) -> str:
@@ -462,7 +483,7 @@ def _exit_lines(facts: Facts) -> Iterator[str]:
     saved = sum(plan.saved for plan in exits.plans) / len(exits.plans)
     means = [plan.schedule.mean for plan in exits.plans if plan.schedule]
     if not (early or means):
-        yield "no early exits: none would save a plan a twentieth of its cost"
+        yield "no early exits: none saves a tenth of a call, or 5 us of it"
         return
     yield (
         "plans answer early where at most "

@@ -45,7 +45,9 @@ class One(Repository):
     def __init__(self, index: Index) -> None:
         assert index.package is not None
         files = [served.FEATURES_FILE] if index.package.kind == "text" else []
-        planner = Planner(index, index.package.extractor(files), now=lambda: NOW_S)
+        extractor = index.package.extractor(files)
+        # nothing takes time here, which predictions would follow
+        planner = Planner(index, extractor, now=lambda: NOW_S, corrects=False)
         self.queue, self.settings = WorkQueue(), Settings()
         self.held_bytes, self.no_model = HeldBytes(1 << 20), Metrics()
         self.served = ServedModel(Translator(planner, self.settings), self.queue)

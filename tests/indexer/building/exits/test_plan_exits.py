@@ -1,5 +1,6 @@
 """Exits of a whole index: fitted on held-out items, built, saved and served."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -127,6 +128,32 @@ def test_what_is_saved_is_a_share_whatever_prices_round_to() -> None:
         for facts in fitted(index.package, fitter, prices).facts["plans"]:
             assert 0 <= facts["saved"] <= 1
             assert facts["early"] or facts["saved"] == 0
+
+
+@pytest.mark.parametrize(
+    ("answering", "felt", "kept"),
+    [
+        (0.0, math.inf, True),  # more than a tenth of the call
+        (45.0, math.inf, True),
+        (60.0, math.inf, False),  # less
+        (60.0, 5.0, True),  # but it is felt
+        (60.0, 6.0, False),
+        (700.0, 5.0, False),  # nothing beside the call, though felt
+    ],
+)
+def test_exits_are_kept_where_a_caller_gains(
+    answering: float, felt: float, kept: bool
+) -> None:
+    index, fitter = fitter_of(ExitGoal(0.2))
+    assert index.package is not None
+    fitter = replace(fitter, answering=answering, felt=felt)
+    found = fitted(index.package, fitter)
+    (largest,) = [one for one in found.facts["plans"] if one["row"] == 3]
+    assert largest["call"] == pytest.approx(answering + PRICES[7] + 0.01)
+    assert largest["gain"] == pytest.approx(5.665)
+    assert (largest["early"] > 0) == kept
+    if not kept:
+        assert largest["changed"] == largest["saved"] == 0
 
 
 def test_an_index_with_exits_is_built_and_says_what_they_do(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ SCHEDULE = {
     **{"mean": 0.25, "p99": 0.75, "base_models": 40},
     **{"mean_us": 1.25, "p99_us": 3.5, "whole_us": 4.75},
 }
+CALL = {"call": 1.2e-3, "gain": 3e-4}
 PLAN = {"row": 1, "early": 0.5, "saved": 0.25, "changed": 0.0}
 NEVER = PLAN | {"early": 0.0, "saved": 0.0}
 FITTED = {"fitted": 500, "calibrated": 700}
@@ -140,6 +141,18 @@ def said(
             {"exits": EXITS | {"plans": [PLAN, PLAN | {"row": 2, "scores": SCORES}]}},
             "expected calibration error is 0.062 on average; that of whole answers to "
             "the same items is 0.031",
+        ),
+        (
+            {"exits": EXITS | {"plans": [PLAN | CALL]}},
+            "exits: 1.20 ms -> 0.900 ms a call (-25%): ",
+        ),
+        (
+            {"exits": EXITS | {"plans": [NEVER | CALL]}},
+            "no exits: they would save at most 25.0% of a call: ",
+        ),
+        (
+            {"exits": EXITS | {"plans": [NEVER | CALL | {"gain": 0.0}]}},
+            "no exits: none would save anything: ",
         ),
         ({"exits": {"lacking": "22 items"}}, "there are too few items to promise"),
         ({"measured": BUSY}, "warning: the machine was busy while costs were measured"),
@@ -290,7 +303,7 @@ def details(built: dict[str, Any]) -> list[str]:
         ),
         (
             {"exits": EXITS | {"plans": [NEVER]}},
-            "no early exits: none would save a plan a twentieth of its cost",
+            "no early exits: none saves a tenth of a call, or 5 us of it",
         ),
         (
             {"exits": {"lacking": "too few items"}},
