@@ -360,7 +360,7 @@ def test_calibration_items_do_not_choose_the_kind_of_exits() -> None:
 
     for _ in range(5):
         mixed = replace(fresh, margins=draw.permuted(fresh.margins, axis=0))
-        best = replace(fitter, fresh=mixed)._best(costs, 7, package.models[3], timer)
+        best, _ = replace(fitter, fresh=mixed)._best(costs, 7, package.models[3], timer)
         kinds.add(best.kind if best.saved else "none")
         assert sum(goal.confidence is not None for goal in timed) <= 1
         timed.clear()
