@@ -62,7 +62,7 @@ def divide_items(
     rest, _ = without_rare(rest, parts, terms)
     if terms.project.exit_goal is not None:
         terms.project.exit_goal.shares(rest.labels)
-    class_weights(terms.project.quality, metric_of(terms, rest.labels), rest)
+    class_weights(terms.project.quality, metric_of(terms, rest), rest)
     with progress.stage("dividing items", None) as on_progress:
         splits = splits_of(rest, parts, terms)
         if terms.strategy is not None:

@@ -191,8 +191,8 @@ def _read_log(
 
 
 def score_of(metric: Metric) -> str | Score:
-    """Return a race's validation score: the metric's name or, for costs, a `Score`."""
-    if metric.name != "cost":
+    """Return a race's validation score: the metric's name, or a `Score` of its own."""
+    if metric.name != "cost" and metric.goal is None:
         return metric.name
     return Score(partial(_saved, metric), 1.0)
 
@@ -200,9 +200,19 @@ def score_of(metric: Metric) -> str | Score:
 def _saved(
     metric: Metric, model: Any, X: Any, y: Any, sample_weight: Any = None
 ) -> float:
-    """Return 1 - mean cost / maximum cost of a model's answers for rows `X`."""
+    """Return the quality of a model's answers for rows `X`, by their best threshold."""
     weights = np.ones(len(y)) if sample_weight is None else sample_weight
-    return metric.evaluate(Answers(model.predict(X)), y, weights).quality
+    answers = Answers(model.predict(X))
+    if metric.goal is not None and len(model.classes_) == 2:
+        answers = metric.decided(Answers(answers.chosen, _scores(model, X)), y, weights)
+    return metric.evaluate(answers, y, weights).quality
+
+
+def _scores(model: Any, X: Any) -> Any:
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(X)
+    margins = model.decision_function(X)
+    return np.column_stack([-margins, margins])
 
 
 def _facts(strategy: str, learners: Iterable[str], chosen: Selection) -> dict[str, Any]:

@@ -149,6 +149,8 @@ def _facts_of_kept(
         facts["gaps"] = msgspec.to_builtins(count_gaps(data.table))
     if data.table.dataset.numbers is not None:
         facts |= _facts_of_numbers(masks, data, trainer)
+    if data.metric.classes == 2:
+        facts["positive"] = data.metric.positive
     decided = [trainer.decisions.get(mask, Decision()).fitted for mask in masks]
     if any(decided):
         facts["calibration"] = [one and one.facts() for one in decided]

@@ -183,7 +183,7 @@ def _compute_features(
         lacking = fresh.lacking(goal)  # some items may have been unusable
     told = dict.fromkeys([*computed.warnings, *(fresh.warnings if fresh else ())])
     facts = facts._replace(warnings=[*facts.warnings, *told])
-    metric = metric_of(terms, table.dataset.labels)
+    metric = metric_of(terms, table.dataset)
     return Prepared(
         terms,
         facts,

@@ -5,7 +5,7 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -38,10 +38,19 @@ Measure = Literal[
     "auc",
     "log_loss",
     "cost",
+    "precision_at",
+    "recall_at",
+    "f_beta",
     "r2",
     "mae",
 ]
 OF_SCORES = ("auc", "log_loss")  # measures of scores, not of the chosen class alone
+# Measures by which a threshold between two classes is chosen, and what `at` needs.
+OF_THRESHOLDS: Final = {
+    "precision_at": "recall",
+    "recall_at": "precision",
+    "f_beta": "",
+}
 CONFIDENCE = 0.95  # default confidence in the shares of answers that exits change
 HELD_OUT = 0.25  # default share of the items
 FOLDS = 5  # default number of folds if items are few
@@ -233,28 +242,55 @@ class Quality(Part, frozen=True):
         the classes' shares of right answers; "macro_f1", the mean F1 of the classes;
         "auc", the area under the ROC curve (with more than two classes, the mean area
         of each class against the rest); "log_loss", whose quality exp(-loss) is the
-        geometric mean of the probabilities given to the right classes; or "cost", by
-        the costs of wrong answers. For numbers: "r2" (the default), 1 minus the ratio
-        of the model's squared error to the error of always answering the mean label; or
-        "mae", the same with absolute errors and the median label.
+        geometric mean of the probabilities given to the right classes; "cost", by the
+        costs of wrong answers; or, for two classes, "precision_at", "recall_at" or
+        "f_beta" of the class `positive`. The last three, and "cost" for two classes,
+        choose a threshold: for each candidate, the score from which the answer is that
+        class, by the items that quality is measured on. For numbers: "r2" (the
+        default), 1 minus the ratio of the model's squared error to the error of always
+        answering the mean label; or "mae", the same with absolute errors and the median
+        label.
     costs
         For "cost": costs of answers, by the right class and then by the answer, such as
         `{ spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer without an entry
         costs 1, a right answer 0.
+    at
+        For "precision_at": `{ recall = 0.8 }`, the recall that answers must have. For
+        "recall_at": `{ precision = 0.9 }`. Fresh items reach it with a confidence of
+        0.95, or of `confidence` in the same table; 0 is content if the items that the
+        threshold was chosen on reach it.
+    beta
+        For "f_beta": weight of recall against precision; 1 makes F1.
+    positive
+        Class that the measures of two classes are about; by default the rarer one.
     class_weights
         Weights of the classes for fitting a learner, not for testing: "equal",
         "balanced" (equal total weight for each class), or a table of weights by class.
-        The default is "balanced" for "balanced_accuracy". For "cost", the default
-        weight of a class is the mean cost of answering it wrong (exact for two classes:
-        Elkan, 2001). Otherwise, and for learners that accept no weights, it is "equal".
+        The default is "balanced" for "balanced_accuracy". For "cost" with more than two
+        classes, the default weight of a class is the mean cost of answering it wrong.
+        Otherwise, and for learners that accept no weights, it is "equal". Scores are of
+        the classes' shares in the data, whatever the weights.
     coverage
         For numbers: share of fresh items whose label lies in the answer's interval.
     """
 
     measure: Measure | None = None
     costs: dict[str, dict[str, Annotated[float, Meta(ge=0)]]] = {}
+    at: dict[str, Annotated[float, Meta(ge=0, le=1)]] = {}
+    beta: Above = 1.0
+    positive: str | None = None
     class_weights: Literal["equal", "balanced"] | dict[str, Above] | None = None
     coverage: Share = 0.9
+
+    @property
+    def least(self) -> float:
+        """Recall or precision that answers must have; 0 if `at` names none."""
+        return self.at.get(OF_THRESHOLDS.get(self.measure or "", ""), 0.0)
+
+    @property
+    def sure(self) -> float:
+        """Confidence that fresh items reach `least`."""
+        return self.at.get("confidence", CONFIDENCE)
 
     def measure_of(self, task: Task) -> str:
         """Return the name of the metric; by default it depends on the task."""
@@ -947,11 +983,44 @@ class Project(Part, frozen=True):
             if not quality.costs:
                 given, needed = needed, "costs, by class and answer"
             raise BadProject(f"[quality] {given} needs {needed}")
+        self._check_goal()
         if self.wanted == "regression" and quality.class_weights is not None:
             raise BadProject("[quality] class_weights is for classes, not for numbers")
         rare = self.data.on_rare_class != "stop" or self.data.rare_below is not None
         if self.wanted == "regression" and rare:
             raise BadProject("[data] on_rare_class is for classes; labels are numbers")
+
+    def _check_goal(self) -> None:
+        quality = self.quality
+        measure = quality.measure or ""
+        needed = OF_THRESHOLDS.get(measure, "")
+        if not needed and quality.at:
+            raise BadProject(
+                "[quality] at is for measure = 'precision_at' or 'recall_at', not "
+                f"{quality.measure!r}"
+            )
+        if needed and not quality.at.keys() >= {needed}:
+            raise BadProject(
+                f"[quality] measure = {measure!r} needs at = {{ {needed} = ... }}"
+            )
+        for key in quality.at.keys() - {needed, "confidence"}:
+            raise BadProject(
+                f"[quality] at: unknown key {key!r}; {needed!r} and 'confidence' are "
+                f"for {measure!r}"
+            )
+        if needed and not 0 < quality.least < 1:
+            raise BadProject(
+                f"[quality] at: {needed} is {quality.least:g}; it must be between 0 "
+                "and 1"
+            )
+        if needed and not quality.sure < 1:
+            raise BadProject("[quality] at: confidence is 1; it must be below 1")
+        if quality.positive is not None and measure not in (*OF_THRESHOLDS, "cost"):
+            raise BadProject(
+                f"[quality] positive is for {', '.join(OF_THRESHOLDS)} and cost"
+            )
+        if quality.beta != 1.0 and measure != "f_beta":
+            raise BadProject("[quality] beta is for measure = 'f_beta'")
 
     def _check_weights(self) -> None:
         if not any(self.costs.weights.values()):

@@ -16,7 +16,7 @@ from polydom.features.items import Kind
 
 from ..building.data.dataset import Dataset
 from ..building.data.split import groups_of_classes
-from ..building.project import AUTO, HELD_OUT, parts_of
+from ..building.project import AUTO, HELD_OUT, OF_THRESHOLDS, parts_of
 from ..index.quality import OF_CLASSES, AlphaOf
 from .base import BudgetEstimator
 from .labels import count_items, labels_of
@@ -115,7 +115,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetEstimator._parameter_constraints,
-        "measure": [StrOptions({*OF_CLASSES})],
+        "measure": [StrOptions({*OF_CLASSES} - OF_THRESHOLDS.keys())],
         "confusion_costs": [dict, None],
         "exits": ["boolean"],
     }

@@ -278,6 +278,7 @@ class MetaFacts(msgspec.Struct):
     remarks: dict[str, Count] = {}
     observed: Annotated[list[Quality], msgspec.Meta(min_length=1)] | UnsetType = UNSET
     refitted: list[bool] = []
+    positive: Literal[0, 1] = 1  # The class of two that thresholds are about
     # Of each candidate; None for one without raw scores
     calibration: list[BuiltCalibration | None] = []
 

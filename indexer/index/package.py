@@ -91,6 +91,16 @@ class Package:
         return task_of(self.measure)
 
     @property
+    def positive(self) -> str | None:
+        """The class of two that thresholds are about; None for other indexes.
+
+        Older indexes do not name it; then it is the second.
+        """
+        if self.numeric or len(self.labels) != 2:
+            return None
+        return self.labels[1 if self.meta.get("positive", 1) else 0]
+
+    @property
     def coverage(self) -> float | None:
         """Share of labels that intervals are expected to contain; None for classes."""
         return float(self.meta["coverage"]) if self.numeric else None

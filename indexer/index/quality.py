@@ -17,6 +17,9 @@ OF_CLASSES: Final = {
     "auc": "AUC",
     "log_loss": "exp(-log loss)",
     "cost": "1 - cost",
+    "precision_at": "precision at the wanted recall",
+    "recall_at": "recall at the wanted precision",
+    "f_beta": "F-beta",
 }
 OF_NUMBERS: Final = {"r2": "R2", "mae": "1 - relative MAE"}
 

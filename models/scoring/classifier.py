@@ -27,7 +27,7 @@ from .kernels.link import (
 )
 from .kernels.native import entry
 from .model import Floats, Model, Rows
-from .scorer import Scorer
+from .scorer import Scorer, SumOfTerms
 from .stored_arrays import Stored
 
 # Links whose class scores the difference of two raw scores determines.
@@ -214,6 +214,15 @@ def border_of(model: Model) -> float | None:
     if head.threshold is None and head.calibration is None:
         return None
     return None if head.border == 0.5 else head.border
+
+
+def gives_probabilities(model: Model) -> bool:
+    """Return True if a model's class scores are probabilities, whatever its rows."""
+    if not isinstance(model, Classifier):
+        return True
+    scorer, link = model.scorer, model.head.link
+    shares = isinstance(scorer, SumOfTerms) and scorer.gives_shares()
+    return model.head.calibration is not None or link != MARGIN or shares
 
 
 def margin_of(raw: Floats) -> Any:

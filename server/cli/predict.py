@@ -58,6 +58,12 @@ def predict(
     budget_ms: BudgetMs = None,
     budget: Budget = None,
     exact: Exact = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Score from which the answer is the index's positive class, of two."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Classify files in this process, each within the budget.
@@ -74,7 +80,7 @@ def predict(
     # raises BadInput if the budget is invalid
     read_amount(translator.unit, budget_ms, budget, BUDGETS)
     package = translator.planner.package
-    terms = Terms(budget_ms=budget_ms, budget=budget, exact=exact)
+    terms = Terms(budget_ms=budget_ms, budget=budget, exact=exact, threshold=threshold)
     for path, answer in answer_files(translator, items, terms):
         if isinstance(answer, PolydomError):
             failed = True

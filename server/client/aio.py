@@ -89,6 +89,7 @@ class AsyncClient:
         on_infeasible: str | None = None,
         min_quality: float | None = None,
         exact: bool = False,
+        threshold: float | None = None,
     ) -> Answer:
         """Classify one item, like `Client.predict`."""
         request = self._address.predict(
@@ -99,6 +100,7 @@ class AsyncClient:
             on_infeasible=on_infeasible,
             min_quality=min_quality,
             exact=exact,
+            threshold=threshold,
         )
         timeout_s = wait_s(budget_ms, self._grace_s)
         return read_answer(*await self._ask(request, timeout_s))

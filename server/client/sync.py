@@ -84,6 +84,7 @@ class Client:
         on_infeasible: str | None = None,
         min_quality: float | None = None,
         exact: bool = False,
+        threshold: float | None = None,
     ) -> Answer:
         """Classify one item.
 
@@ -92,7 +93,7 @@ class Client:
         item
             Bytes of an image or text, a text, a mapping of columns, or the path of a
             file with one of these (`.json` for columns).
-        budget_ms, budget, model, on_infeasible, min_quality, exact
+        budget_ms, budget, model, on_infeasible, min_quality, exact, threshold
             As in docs/reference/http.md.
 
         Raises
@@ -112,6 +113,7 @@ class Client:
                 on_infeasible=on_infeasible,
                 min_quality=min_quality,
                 exact=exact,
+                threshold=threshold,
             )
         )
 

@@ -274,7 +274,7 @@ class Execution(ABC):
 
     def _takes_exit(self, plan: Plan, k: int) -> bool:
         margin = plan.margins[k]
-        if margin == math.inf:
+        if margin == math.inf or self._request.threshold is not None:
             return False
         planner, row = self._planner, plan.answers[k]
         code, scores = self._ask(row)
@@ -363,6 +363,8 @@ class Execution(ABC):
                 if bounds is not None:
                     bounds = [(score, score) for score in scores]
         labels, choice = planner.labels[row], self.choice
+        if self._request.threshold is not None and scores is not None:
+            code = planner.code_by(row, scores, self._request.threshold)
         # positional arguments, because keyword arguments take three times as long
         return Outcome(
             labels[code],

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 import msgspec
@@ -145,8 +145,22 @@ class Planner:
         # Scores from which a row's model chooses the second of two classes; None if it
         # chooses the larger score.
         self.borders = tuple(map(border_of, self.package.models))
+        # Of each row, its positive class and the score from which it is chosen, if this
+        # need not be the class with the larger score.
+        self.thresholds = thresholds_of(self.package)
         # Bounds of each row's expected residuals; empty if answers are classes.
         self.intervals = tuple((low, high) for low, high in package.intervals.tolist())
+
+    def code_by(self, row: int, scores: Sequence[float], threshold: float) -> int:
+        """Return the class, as a position in a row's labels, that a threshold chooses.
+
+        `threshold` is the score from which the index's positive class is chosen.
+        """
+        labels, positive = self.labels[row], self.package.positive
+        if positive not in labels:
+            return 0
+        at = labels.index(positive)
+        return at if scores[at] >= threshold or len(labels) == 1 else 1 - at
 
     def choose(self, request: Request, now_s: float, waiting: int = 0) -> Choice:
         """Choose a plan for the budget that the request has left at `now_s`.
@@ -445,3 +459,19 @@ def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
         return row, index.cost_s(row, size)
 
     return top
+
+
+def thresholds_of(package: Package) -> tuple[dict[str, float] | None, ...]:
+    """Return, for each row, the positive class and its threshold, for answers.
+
+    It is None for a row whose model chooses the class with the larger score.
+    """
+    found: list[dict[str, float] | None] = []
+    for model in package.models:
+        border = border_of(model)
+        if border is None or package.positive is None:
+            found.append(None)
+            continue
+        second = package.labels[model.classes[1]] == package.positive
+        found.append({package.positive: border if second else 1.0 - border})
+    return tuple(found)

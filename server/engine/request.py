@@ -48,6 +48,9 @@ class Request(msgspec.Struct, frozen=True):
     # Estimate of the time to send, updated by this answer; None for no update
     send_time: SendTime | None = None
     exact: bool = False  # True to evaluate models whole, so that answers have scores
+    # Score in [0, 1] from which the positive of two classes is chosen; None for the
+    # model's own. Then no plan and no model stops early: `exact` is True.
+    threshold: float | None = None
 
     def out_s(self, finished_s: float) -> float:
         """Estimate when an answer that is finished at `finished_s` will be sent."""

@@ -77,6 +77,7 @@ class RecordAnswerer:
             actual_us=0.0,
             queue_us=0.0,
             elapsed_us=0.0,
+            threshold=planner.thresholds[row] or UNSET,
             base_models=self._base_models or UNSET,
             index_version=planner.index.version,
         )
@@ -118,6 +119,7 @@ class RecordAnswerer:
             and 0.0 <= (terms.min_quality or 0.0) <= answer.expected_quality
             and terms.budget is None
             and not terms.exact
+            and terms.threshold is None
             and planner.drift.factor == 1.0
             and not planner.suspects
         ):

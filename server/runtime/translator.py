@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Gaps, Item, make_item
+from polydom.models.scoring.classifier import gives_probabilities
 
 from ..engine.budget import Budget, Deadline, MoneyBudget, read_amount
 from ..engine.execution import execute
@@ -56,6 +57,8 @@ class Translator:
         quality = terms.min_quality or 0.0
         if not 0 <= quality <= 1:
             raise BadInput(f"min_quality is {quality}; it must be in [0, 1]")
+        if terms.threshold is not None:
+            self._check_threshold(terms.threshold)
         reserve_s = 0.0 if send_time is None else send_time.at(arrived_s)
         return Request(
             item,
@@ -67,8 +70,25 @@ class Translator:
             arrived_s,
             self.planner.now(),
             send_time,
-            bool(terms.exact),
+            bool(terms.exact) or terms.threshold is not None,
+            terms.threshold,
         )
+
+    def _check_threshold(self, threshold: float) -> None:
+        """Raise BadInput unless the index has two classes and the threshold suits."""
+        package = self.planner.package
+        if package.positive is None:
+            count = len(package.labels)
+            given = f"{count} classes" if count else "numbers"
+            raise BadInput(
+                f"threshold is for an index of two classes; this one answers {given}"
+            )
+        if not 0 <= threshold <= 1:
+            raise BadInput(f"threshold is {threshold}; it must be in [0, 1]")
+        if not all(map(gives_probabilities, package.models)):
+            raise BadInput(
+                "threshold is for probabilities; the scores of this index are none"
+            )
 
     def weighed(self, request: Request) -> Request:
         """Return the request with the best reserve, the part of the budget for sending.
@@ -123,6 +143,10 @@ class Translator:
             answer.value, answer.interval = outcome.value, outcome.interval
         if outcome.early:
             answer.early = True
+        if request.threshold is not None and planner.package.positive is not None:
+            answer.threshold = {planner.package.positive: request.threshold}
+        elif (threshold := planner.thresholds[outcome.row]) is not None:
+            answer.threshold = threshold
         if outcome.base_models is not None and outcome.base_models_used is not None:
             answer.base_models = outcome.base_models
             answer.base_models_used = outcome.base_models_used

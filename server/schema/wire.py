@@ -26,8 +26,8 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The terms of a request: its model, budget and options, without the item.
 
     None, or null in JSON, means the default: the first model, the operator's budget, an
-    answer without features if no plan fits the budget, no minimum quality, and not
-    `exact`.
+    answer without features if no plan fits the budget, no minimum quality, not `exact`,
+    and the index's own threshold.
     """
 
     model: str | None = None
@@ -36,6 +36,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     on_infeasible: OnInfeasible | None = None
     min_quality: float | None = None
     exact: bool | None = None
+    threshold: float | None = None
 
 
 class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
@@ -76,6 +77,10 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     If the index predicts numbers, the answer has `value` and `interval`; then `label`,
     `scores` and `expected_accuracy` are null.
 
+    `threshold` names one of two classes, and the score from which the answer is this
+    class. It is present if this need not be the class with the larger score, or if the
+    request has a threshold.
+
     If the model may stop early, `base_models` is its number of trees, lattices or
     linear terms, and `base_models_used` is the number of them that were evaluated.
     `score_bounds` then has the minimum and maximum possible score of each class, if the
@@ -90,6 +95,7 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     label: str | None
     scores: dict[str, float] | None
     early: bool | UnsetType = UNSET
+    threshold: dict[str, float] | UnsetType = UNSET
     value: float | UnsetType = UNSET
     interval: tuple[float, float] | UnsetType = UNSET
     score_bounds: dict[str, tuple[float, float]] | UnsetType = UNSET

@@ -36,6 +36,7 @@ _TERMS = {
     "on_infeasible": "What to answer if no feature set fits into the budget.",
     "min_quality": "Lowest expected quality of an answer that the caller can use.",
     "exact": "If true, models do not stop early: scores are those of whole models.",
+    "threshold": "Score from which an answer is the index's positive class, of two.",
 }
 _MEANINGS = MEANINGS | {
     404: "No model has that name.",

@@ -1,5 +1,7 @@
 """Calibration of the candidates' class scores, and the choice of their thresholds."""
 
+import logging
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
@@ -11,9 +13,13 @@ from ..prepare import Prepared
 from ..resources import Resources
 from .decision import Decision
 from .fit_calibration import fit_calibration
+from .thresholds import Cut, Goal
 from .train_sets import Trainer, TrainingTask
 
+log = logging.getLogger("polydom")
+
 Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 
 def calibrate(
@@ -26,23 +32,55 @@ def calibrate(
     """
     if data.task == "regression":
         return trainer
-    task, masks = trainer.task, candidates.masks
-    tested, weights = trainer.tested, class_weights_of(trainer.task)
-    held = task.codes[tested], task.weights_of(tested)
-    groups = data.table.dataset.groups[tested]
-    shift = None if weights is None else np.log(weights)
-    decisions = dict[int, Decision]()
+    masks, metric = candidates.masks, trainer.task.metric
+    weights = class_weights_of(trainer.task)
+    groups, seed = data.table.dataset.groups[trainer.tested], data.project.seed
+    decisions, unsure = dict[int, Decision](), 0
     with resources.progress.stage("calibrating scores", len(masks)) as on_progress:
         for done, mask in enumerate(masks):
-            evidence, fitted = trainer.evidence(mask), None
-            if evidence is not None:
-                seed = data.project.seed
-                fitted = fit_calibration(evidence, *held, groups, shift, seed)
-            calibration = None if fitted is None else fitted.calibration
-            own = task.metric.classes, calibration, None, weights, fitted
-            decisions[mask] = Decision(*own)
+            decisions[mask], reached = _decide(mask, trainer, weights, groups, seed)
+            # That the prior reaches no goal is told only if there is nothing else.
+            unsure += not reached and (mask != 0 or len(masks) == 1)
             on_progress(done + 1)
+    if unsure and metric.goal is not None:
+        own = int((trainer.task.codes[trainer.tested] == metric.positive).sum())
+        _say_unsure(metric.goal, unsure, len(masks), own)
     return trainer.deciding(decisions)
+
+
+def _decide(
+    mask: int, trainer: Trainer, weights: Floats | None, groups: Rows, seed: int
+) -> tuple[Decision, bool]:
+    """Return what a set's models decide by, and False if its goal is not proven."""
+    task, metric = trainer.task, trainer.task.metric
+    codes, counted = task.codes[trainer.tested], task.weights_of(trainer.tested)
+    evidence, fitted = trainer.evidence(mask), None
+    shares = np.bincount(codes, counted, metric.classes) / counted.sum()
+    scores = np.tile(shares, (len(codes), 1))  # of a prior
+    if evidence is not None:
+        held = codes, counted, groups, None if weights is None else np.log(weights)
+        forced = metric.goal is not None
+        fitted = fit_calibration(evidence, *held, seed, forced=forced)
+        scores = evidence.scores(fitted.calibration)
+    calibration = None if fitted is None else fitted.calibration
+    if metric.goal is None or (mask and evidence is None):
+        return Decision(metric.classes, calibration, None, weights, fitted), True
+    cut = metric.cut(scores[:, metric.positive], codes, counted)
+    threshold = threshold_of(cut, metric.positive)
+    decision = Decision(metric.classes, calibration, threshold, weights, fitted)
+    return decision, cut.reached
+
+
+def threshold_of(cut: Cut, positive: int) -> float:
+    """Return the score, in [0, 1], from which the second of two classes is chosen.
+
+    The cut is one of the scores of class `positive`, 0 or 1.
+    """
+    score = min(max(cut.score, 0.0), 1.0)
+    if positive:
+        return score
+    # The first class is chosen from `score` on, so the second above 1 - score.
+    return float(np.nextafter(1.0 - score, 1.0)) if score else 1.0
 
 
 def class_weights_of(task: TrainingTask) -> Floats | None:
@@ -65,3 +103,23 @@ def class_weights_of(task: TrainingTask) -> Floats | None:
     if classes == 2 and own.get("scale_pos_weight"):
         found[1] *= float(own["scale_pos_weight"])
     return None if np.ptp(found) == 0 else found
+
+
+def _say_unsure(goal: Goal, unsure: int, count: int, own: int) -> None:
+    """Warn of candidates whose held-out items do not prove the goal's least share."""
+    at, then = "recall", "all items count as of the class"
+    if goal.name == "recall_at":
+        at, then = "precision", "no item counts as of the class"
+    log.warning(
+        "[quality] measure = %r: %d held-out items of the class do not prove a %s of "
+        "%g with a confidence of %g for %d of %d feature sets, with which %s; more "
+        "items, a lower goal or a lower confidence in `at` helps",
+        goal.name,
+        own,
+        at,
+        goal.least,
+        goal.confidence,
+        unsure,
+        count,
+        then,
+    )

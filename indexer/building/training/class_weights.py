@@ -10,9 +10,10 @@ from polydom.features.errors import BadProject
 from polydom.features.wording import hint
 
 from ..data.dataset import Dataset
-from ..project import Quality
+from ..project import OF_THRESHOLDS, Quality
 from ..terms import Terms
 from .quality import Metric
+from .thresholds import Goal
 
 Floats = NDArray[np.float64]
 
@@ -37,11 +38,35 @@ def costs_by_code(
     return matrix
 
 
-def metric_of(terms: Terms, labels: Sequence[str]) -> Metric:
-    """Return the project's metric of quality, for items of the classes `labels`."""
-    quality = terms.project.quality
+def metric_of(terms: Terms, dataset: Dataset) -> Metric:
+    """Return the project's metric of quality, for the items of a data set.
+
+    Raises BadProject if its goal is for two classes, and there are more.
+    """
+    quality, labels = terms.project.quality, dataset.labels
     costs = costs_by_code(quality.costs, labels) if quality.costs else None
-    return Metric(quality.measure_of(terms.task), len(labels), costs)
+    name = quality.measure_of(terms.task)
+    positive, count = 1, len(labels)
+    if quality.positive is not None:
+        places = {label: code for code, label in enumerate(labels)}
+        _refuse_unknown("positive", quality.positive, places)
+        positive = places[quality.positive]
+    elif count == 2:
+        positive = int(np.bincount(dataset.codes, minlength=2).argmin())
+    if name in OF_THRESHOLDS and count != 2:
+        raise BadProject(
+            f"[quality] measure = {name!r} chooses a threshold between two classes; "
+            f"there are {count}"
+        )
+    goal = None
+    if name in OF_THRESHOLDS:
+        goal = Goal(name, quality.least, quality.sure, quality.beta)
+    elif costs is not None and count == 2:
+        right = costs.diagonal()
+        wrong = costs[[0, 1], [1, 0]] - right
+        miss, alarm = wrong[positive], wrong[1 - positive]
+        goal = Goal("cost", miss=float(miss), alarm=float(alarm))
+    return Metric(name, count, costs, goal, positive)
 
 
 def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | None:
@@ -55,6 +80,8 @@ def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | 
     wanted: Any = terms.class_weights
     if wanted is None:
         wanted = "balanced" if metric.name == "balanced_accuracy" else "equal"
+    if metric.goal is not None and terms.class_weights is None:
+        return None  # a threshold decides
     if metric.costs is not None and terms.class_weights is None:
         by_class = metric.costs.sum(axis=1) / (len(labels) - 1)
     elif isinstance(wanted, Mapping):

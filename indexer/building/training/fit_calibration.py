@@ -41,6 +41,15 @@ class Evidence(NamedTuple):
     logs: bool  # True for logarithms of class scores
     probable: bool  # True if the model's own scores are probabilities
 
+    def scores(self, calibration: Calibration | None) -> Floats:
+        """Return class scores (N, K), calibrated if there is a calibration."""
+        z = self.z
+        if calibration is None:
+            return np.exp(z) if self.logs else _softmax(z)
+        scores = np.exp(z) if self.logs else np.empty_like(z)
+        calibration.apply(np.ascontiguousarray(z), 1.0, scores)
+        return scores
+
 
 class Forecast(NamedTuple):
     """Log loss and calibration error of some scores."""
@@ -147,8 +156,13 @@ def fit_calibration(
     groups: Codes,
     shift: Floats | None,
     seed: int,
+    *,
+    forced: bool = False,
 ) -> FittedCalibration:
     """Fit the calibration that serves a model best; none if none is surely better.
+
+    If `forced`, there is one in any case, so that no score is 0 or 1, and margins are
+    probabilities.
 
     `codes`, `weights` and `groups` (N,) are those of the items of `evidence`, which the
     model was not trained on. If the model was trained with class weights, `shift` (K,)
@@ -182,6 +196,9 @@ def fit_calibration(
         fitted, crossed = _cross_fit(held, name, parts)
         if _surely_better(held.losses(scores), held.losses(crossed), groups):
             best, form, scores = fitted, name, crossed
+    if best is None and forced:
+        best, form = held.line(1.0, back), "temperature"
+        scores = held.scores(best)
     if best is None:
         return FittedCalibration(None, None, before, before)
     return FittedCalibration(best, form, before, held.forecast(scores))

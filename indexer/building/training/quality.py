@@ -20,6 +20,7 @@ from polydom.models.measures import SURE, are_probabilities
 from polydom.models.scoring.model import Model
 
 from ..project import OF_SCORES
+from .thresholds import Cut, Goal, choose_cut
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -46,22 +47,26 @@ class Evaluation(NamedTuple):
 class Metric:
     """A metric that measures the quality of answers, such as accuracy."""
 
-    # "accuracy", "balanced_accuracy", "macro_f1", "auc", "log_loss" or "cost" of
-    # classes, "r2" or "mae" of numbers
+    # A key of `MEASURES`
     name: str
     classes: int  # Number of classes, K; 0 for numbers
     # (K, K): Costs of answering class j for an item of class i; only for "cost". At
     # least one cost is above 0.
     costs: Floats | None = None
+    # Goal of the threshold by which the second of two classes is chosen; None if models
+    # choose themselves
+    goal: Goal | None = None
+    positive: int = 1  # Class that the goal is about, 0 or 1
 
     def facts(self) -> list[Any]:
         """Return plain data that identifies the metric, for keys of the cache."""
-        return [self.name, None if self.costs is None else self.costs.tolist()]
+        known = [self.name, None if self.costs is None else self.costs.tolist()]
+        return known if self.goal is None else [*known, [*self.goal], self.positive]
 
     def answers(self, model: Model, values: NDArray[np.float32]) -> Answers:
         """Return a model's answers for N items, with scores if the metric uses them."""
         chosen = model.predict(values)
-        if self.name not in OF_SCORES:
+        if self.name not in OF_SCORES and self.goal is None:
             return Answers(chosen)
         own = model.predict_scores(values)
         probable = are_probabilities(own)
@@ -75,6 +80,25 @@ class Metric:
         scores = np.full((len(own), self.classes), floor)
         scores[:, model.classes] = own
         return Answers(chosen, scores)
+
+    def cut(self, scores: Floats, targets: Codes, weights: Floats) -> Cut:
+        """Choose the cut of the positive class's scores (N,) for N labelled items."""
+        assert self.goal is not None
+        mean = weights / weights.mean()
+        return choose_cut(self.goal, scores, targets == self.positive, mean)
+
+    def decided(
+        self, answers: Answers, targets: NDArray[Any], weights: Floats
+    ) -> Answers:
+        """Return answers in which the best threshold for these items decides.
+
+        Without a goal, the answers are returned unchanged.
+        """
+        if self.goal is None or answers.scores is None:
+            return answers
+        scores, positive = answers.scores[:, self.positive], self.positive
+        found = scores >= self.cut(scores, targets, weights).score
+        return answers._replace(chosen=np.where(found, positive, 1 - positive))
 
     def evaluate(
         self, answers: Answers, targets: NDArray[Any], weights: Floats
@@ -97,6 +121,34 @@ class Metric:
         return _mean(
             1 - self.costs[targets, answers.chosen] / self.costs.max(), weights
         )
+
+    def _precision(
+        self, answers: Answers, targets: Codes, weights: Floats
+    ) -> Evaluation:
+        return self._share_right(answers.chosen, targets, weights)
+
+    def _recall(self, answers: Answers, targets: Codes, weights: Floats) -> Evaluation:
+        return self._share_right(targets, answers.chosen, weights)
+
+    def _share_right(self, among: Codes, others: Codes, weights: Floats) -> Evaluation:
+        """Return the share of items that `others` count as positive as `among` does."""
+        counted, both = among == self.positive, others == self.positive
+        share = float(np.average(counted, weights=weights))
+        if not share > 0:
+            return Evaluation(0.0, np.zeros(len(among)))
+        quality = float(np.average(counted & both, weights=weights)) / share
+        return Evaluation(quality, quality + counted * (both - quality) / share)
+
+    def _f_beta(self, answers: Answers, targets: Codes, weights: Floats) -> Evaluation:
+        square = 1.0 if self.goal is None else self.goal.beta**2
+        own, found = targets == self.positive, answers.chosen == self.positive
+        both = float(np.average(found + square * own, weights=weights))
+        if not both > 0:
+            return Evaluation(0.0, np.zeros(len(targets)))
+        hits = (1 + square) * (own & found)
+        quality = float(np.average(hits, weights=weights)) / both
+        parts = quality + (hits - quality * (found + square * own)) / both
+        return Evaluation(quality, parts)
 
     def _balanced_accuracy(
         self, answers: Answers, targets: Codes, weights: Floats
@@ -167,6 +219,9 @@ MEASURES: Mapping[str, Callable[[Metric, Answers, Any, Floats], Evaluation]] = {
     "auc": Metric._auc,
     "log_loss": Metric._log_loss,
     "cost": Metric._cost,
+    "precision_at": Metric._precision,
+    "recall_at": Metric._recall,
+    "f_beta": Metric._f_beta,
     "r2": Metric._r2,
     "mae": Metric._mae,
 }

@@ -454,11 +454,13 @@ def _evaluate(
     chosen = np.concatenate([one.chosen for one in given])
     scores = [one.scores for one in given if one.scores is not None]
     answers = Answers(chosen, np.concatenate(scores) if scores else None)
-    found = task.metric.evaluate(answers, targets, task.weights_of(tested))
+    weights = task.weights_of(tested)
+    answers = task.metric.decided(answers, targets, weights)
+    found = task.metric.evaluate(answers, targets, weights)
     if task.numbers is not None:
         residuals = np.clip(targets - chosen, -FLOAT32_MAX, FLOAT32_MAX)
         return found.quality, {"residuals": residuals.astype(np.float32)}
-    arrays: dict[str, NDArray[Any]] = {"right": np.packbits(chosen == targets)}
+    arrays: dict[str, NDArray[Any]] = {"right": np.packbits(answers.chosen == targets)}
     if task.metric.name != "accuracy":
         arrays["parts"] = found.parts.astype(np.float32)
     return found.quality, arrays

@@ -6,12 +6,15 @@ import pytest
 from polydom.features.errors import BadProject
 from polydom.features.items import text_item
 from polydom.indexer.building.data.dataset import Dataset, make_dataset
-from polydom.indexer.building.project import Quality
+from polydom.indexer.building.project import Project, Quality
+from polydom.indexer.building.terms import Terms
 from polydom.indexer.building.training.class_weights import (
     class_weights,
     costs_by_code,
+    metric_of,
 )
 from polydom.indexer.building.training.quality import Metric
+from polydom.indexer.building.training.thresholds import Goal
 from polydom.models.selection.arms import takes_weights
 from polydom.models.selection.learners import make_learner
 
@@ -58,16 +61,34 @@ def test_weights_follow_the_measure_or_what_is_asked_for(
     assert found[dataset().codes].mean() == pytest.approx(1)
 
 
-def test_weights_of_two_classes_are_the_costs_of_the_other(  # Elkan, 2001
-) -> None:
+def test_costs_of_two_classes_weigh_nothing_as_a_threshold_decides() -> None:
     costs = np.array([[0.0, 10.0], [1.0, 0.0]])
     labels = [*"aaab"]
     items = make_dataset([text_item(t) for t in labels], labels, labels, range(4))
-    found = class_weights(
-        Quality(costs={"a": {"b": 10}}), Metric("cost", 2, costs), items
-    )
-    assert found is not None
-    assert found[0] / found[1] == pytest.approx(10)
+    quality = Quality(measure="cost", costs={"a": {"b": 10}})
+    metric = metric_of(Terms(Project(quality=quality), "classes"), items)
+    assert metric.costs is not None
+    np.testing.assert_array_equal(metric.costs, costs)
+    assert metric.goal == Goal("cost", miss=1.0, alarm=10.0)  # b is the rarer class
+    assert class_weights(quality, metric, items) is None
+    asked = Quality(measure="cost", costs=quality.costs, class_weights="balanced")
+    assert class_weights(asked, metric, items) is not None
+
+
+@pytest.mark.parametrize(
+    ("positive", "labels", "said"),
+    [
+        (None, "aabbcc", "between two classes; there are 3"),
+        ("c", "aab", "no class 'c'"),
+    ],
+)
+def test_goals_that_the_labels_do_not_fit_are_refused(
+    positive: str | None, labels: str, said: str
+) -> None:
+    items = make_dataset([text_item(t) for t in labels], [*labels], [*labels], range(9))
+    quality = Quality(measure="f_beta", positive=positive)
+    with pytest.raises(BadProject, match=said):
+        metric_of(Terms(Project(quality=quality), "classes"), items)
 
 
 def test_who_takes_weights() -> None:

@@ -1,6 +1,6 @@
 """Measures against their definitions, and what items add against nudged weights."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -64,6 +64,14 @@ def defined(measure: str, answers: Answers, targets: object, weights: Floats) ->
             matrix = metrics.confusion_matrix(targets, chosen, sample_weight=weights)
             costs = COSTS[: len(matrix), : len(matrix)]
             return float(1 - (matrix * costs).sum() / weights.sum() / costs.max())
+        case "precision_at" | "recall_at" | "f_beta":
+            score = {
+                "precision_at": metrics.precision_score,
+                "recall_at": metrics.recall_score,
+                "f_beta": metrics.f1_score,
+            }[measure]
+            own: Any = np.asarray(targets) == 1
+            return float(score(own, chosen == 1, sample_weight=weights))
         case "r2":
             return float(metrics.r2_score(targets, chosen, sample_weight=weights))
     error = metrics.mean_absolute_error(targets, chosen, sample_weight=weights)
