@@ -11,6 +11,7 @@ from polydom.features.sizes import Size
 from polydom.indexer.index.built_facts import (
     BuiltCurve,
     BuiltSchedule,
+    BuiltScores,
     MetaFacts,
     exits_of,
 )
@@ -26,12 +27,14 @@ from ..schema.facts import (
     CurvesFacts,
     ExitFacts,
     FeatureFacts,
+    ForecastFacts,
     IndexFacts,
     MeasuredFacts,
     PartFacts,
     PlanExitFacts,
     Rescaling,
     ScheduleFacts,
+    ScoreFacts,
     SetFacts,
 )
 
@@ -166,6 +169,7 @@ def read_exits(
                 ClassExitFacts(label, one.bound, one.items, one.changed)
                 for label, one in zip(package.labels, plan.classes, strict=False)
             ],
+            None if plan.scores is None else _score_facts(plan.scores),
         )
         for plan in built.plans
     ]
@@ -180,6 +184,14 @@ def read_exits(
         alphas=dict(zip(package.labels, built.alphas, strict=False)),
         sides=built.sides,
     )
+
+
+def _score_facts(built: BuiltScores) -> ScoreFacts:
+    early, whole = (
+        ForecastFacts(one.log_loss, one.error, one.brier)
+        for one in (built.early, built.whole)
+    )
+    return ScoreFacts(built.items, early, whole)
 
 
 def _read_measured(package: Package) -> MeasuredFacts | None:

@@ -164,6 +164,25 @@ class ClassExitFacts(msgspec.Struct, frozen=True):
     changed: int
 
 
+class ForecastFacts(msgspec.Struct, frozen=True):
+    """How good class scores are: log loss, calibration error, and Brier score."""
+
+    log_loss: float
+    calibration_error: float  # Expected calibration error, in [0, 1]
+    brier: float | None
+
+
+class ScoreFacts(msgspec.Struct, frozen=True):
+    """How good class scores are for `items` held-out items that a plan answers early.
+
+    `early` is of the early answers, `whole` of the whole plan's answers to these items.
+    """
+
+    items: int
+    early: ForecastFacts
+    whole: ForecastFacts
+
+
 class PlanExitFacts(msgspec.Struct, frozen=True):
     """The effect of one plan's early exits on the items that they were fitted on."""
 
@@ -173,6 +192,8 @@ class PlanExitFacts(msgspec.Struct, frozen=True):
     changed: float  # Share of answers that differ from those of the whole plan
     # Promises by class; empty if nothing is promised, or only for all answers together
     classes: list[ClassExitFacts] = []
+    # Class scores of early answers; None if there are none, or they were not measured
+    scores: ScoreFacts | None = None
 
 
 class ExitFacts(msgspec.Struct, frozen=True):

@@ -16,9 +16,11 @@ from polydom.server.runtime.describe_index import (
 from polydom.server.schema.facts import (
     ClassExitFacts,
     ExitFacts,
+    ForecastFacts,
     Kernels,
     PlanExitFacts,
     ScheduleFacts,
+    ScoreFacts,
 )
 from tests.support.indexes import stopping_records
 from tests.support.indexes.served import make_index
@@ -67,6 +69,17 @@ def test_promises_are_told_by_label() -> None:
         ClassExitFacts("ham", 0.1, 90, 4),
         ClassExitFacts("spam", 0.0, 10, 0),
     ]
+
+
+def test_scores_of_early_answers_are_told_beside_whole_ones() -> None:
+    prior, best = BUILT["plans"]
+    early = {"log_loss": 0.5, "error": 0.0625, "brier": 0.25}
+    scores = {"items": 40, "early": early, "whole": {"log_loss": 0.25, "error": 0.0}}
+    facts = read({**BUILT, "plans": [prior, {**best, "scores": scores}]})
+    assert facts is not None
+    assert facts.plans[0].scores is None
+    told = ForecastFacts(0.5, 0.0625, 0.25), ForecastFacts(0.25, 0.0, None)
+    assert facts.plans[1].scores == ScoreFacts(40, *told)
 
 
 def test_without_a_confidence_nothing_is_promised() -> None:
