@@ -96,6 +96,7 @@ def _facts(tuned: Tuned) -> dict[str, Any]:
             curves.setdefault(line.learner, []).append(point)
     return {
         "strategy": "successive halving",
+        "unit": "iterations" if tuned.by_iterations else "examples",
         "learner": tuned.name,
         "score": tuned.score,
         "seconds": sum(line.seconds for line in tuned.log),

@@ -202,13 +202,14 @@ class BuiltSearch(msgspec.Struct):
 
 
 class BuiltRace(msgspec.Struct):
-    """A race of learners; points of `curves` are (examples, score, seconds)."""
+    """A race of learners; points of `curves` are (amount in `unit`, score, seconds)."""
 
     strategy: str
     learner: str
     score: Number
     seconds: Amount
     curves: dict[str, list[tuple[Count, float, Amount]]]
+    unit: str = "examples"
     low: Count = 0
     high: Count = 0
 

@@ -3,7 +3,7 @@
 The first training is that of the learner's own setting, as it would be without tuning.
 Then brackets of Successive Halving (SH, Figure 3) follow, each of `ARMS` settings that
 are drawn at random, the first with the own setting among them. A pull is an iteration
-of the learner or, for a learner without iterations, an equal part of the rows. The best
+of the learner or, for a learner without iterations, a training row. The best
 score wins, at whatever number of iterations it was reached; of a learner without
 iterations, only trainings on all rows count.
 
@@ -11,6 +11,7 @@ Settings depend on the seed alone. The clock only ends the rounds: the seconds a
 of the log, so a repetition from the log ends at the same training.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -31,7 +32,6 @@ from .validation_scores import Score
 
 ARMS = 16  # settings of a bracket
 BRACKETS = 64  # brackets at most: a thousand settings
-PARTS = 30  # parts of the rows, for learners without iterations
 OWN = "own setting"
 
 
@@ -47,12 +47,13 @@ class Tuned:
     setting: Setting
     score: float
     seconds: float  # Seconds of all trainings, divided by those that ran at a time
+    by_iterations: bool  # True if amounts are iterations, False if they are rows
     log: tuple[Allocation, ...]
 
 
 @dataclass(eq=False)
 class SettingArm:
-    """An arm that trains one setting for some iterations, or on some parts of the rows.
+    """An arm that trains one setting for some iterations, or on some of the rows.
 
     Each training begins anew: with twice the amount in each round, all trainings of an
     arm cost at most twice the last.
@@ -67,9 +68,7 @@ class SettingArm:
 
     def __call__(self, amount: int) -> TrainingOutcome:
         """Train on every fold; return the mean scores and the total seconds."""
-        rows = min(len(part.y) for part in self.splits)
-        if self.iterations is None:
-            rows = max(rows * amount // PARTS, 1)
+        rows = amount if self.iterations is None else _rows(self.splits)
         learner = make_learner(self.at(amount), self.seed, self.task)
         arm = ExamplesArm(
             learner, self.splits, self.measure, self.seed, scored=0, keeps=False
@@ -106,7 +105,8 @@ def tune(
     fails.
     """
     space = space_of(setting if fixed else {"name": setting["name"]})
-    counted, most = space.iterations or (None, PARTS)
+    counted, most = space.iterations or (None, _rows(splits))
+    classes = len(np.unique(splits[0].y)) if measure.labels else 1
     brackets = [
         {
             name: SettingArm(one, counted, splits, measure, task, seed)
@@ -131,6 +131,7 @@ def tune(
             race = Race(
                 {name: placed[name] for name in bracket},
                 limit=most,
+                least=1 if counted else classes,
                 carries_on=counted is not None,
                 best=measure.best,
                 past=[line for line in known if line.learner in bracket],
@@ -138,7 +139,7 @@ def tune(
                 jobs=jobs,
             )
             if number == 0:
-                race.train(OWN, _own_amount(setting, space, task))
+                race.train(OWN, _own_amount(setting, counted, most, task))
             successive_halving(race, budget=_budget(len(bracket), most))
     whole = most if counted is None else 0
     return _best(log, arms, least=whole, spent_s=spent_s)
@@ -159,24 +160,26 @@ def _draw_brackets(
     return brackets
 
 
-def _own_amount(setting: Setting, space: Space, task: Task) -> int:
-    """Return the iterations of the learner's own setting, or all parts of the rows."""
-    if space.iterations is None:
-        return PARTS
-    name, most = space.iterations
-    own = last_step(make_learner(setting, 0, task)).get_params()[name]
+def _rows(splits: Sequence[Split]) -> int:
+    return min(len(part.y) for part in splits)
+
+
+def _own_amount(setting: Setting, counted: str | None, most: int, task: Task) -> int:
+    """Return the iterations of the learner's own setting, or all rows."""
+    if counted is None:
+        return most
+    own = last_step(make_learner(setting, 0, task)).get_params()[counted]
     return min(int(own), most)
 
 
 def _budget(arms: int, most: int) -> int:
-    """Return the pulls of a bracket whose last arms get about `most` pulls each.
+    """Return the pulls of a bracket whose last arms get `most` pulls each.
 
-    Of B pulls an arm gets B / R divided by the number of arms that are left, in each of
-    R rounds.
+    In each of R rounds, B / R pulls are shared by the arms that are left.
     """
     rounds = halvings(arms)
-    share = sum(1 / max(arms >> done, 1) for done in range(rounds))
-    return max(round(most * rounds / share), arms * rounds)
+    shares = sum(arms // max(arms >> done, 1) for done in range(rounds))
+    return math.ceil(most / shares) * arms * rounds
 
 
 def _best(
@@ -194,4 +197,5 @@ def _best(
         raise BadInput(f"every setting failed; {first.learner!r} with: {first.error}")
     score, best = max(found, key=lambda pair: pair[0])  # of equals the first
     setting = arms[best.learner].at(best.amount)
-    return Tuned(best.learner, setting, score, spent_s, tuple(log))
+    counted = arms[best.learner].iterations is not None
+    return Tuned(best.learner, setting, score, spent_s, counted, tuple(log))

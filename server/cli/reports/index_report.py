@@ -457,7 +457,7 @@ def _race_lines(race: BuiltRace) -> Iterator[str]:
     )
     curve = race.curves[race.learner]
     points = [f"{score:.4f} on {amount:,}" for amount, score, _ in curve]
-    yield f"  its curve: {', '.join(points)} examples"
+    yield f"  its curve: {', '.join(points)} {race.unit}"
 
 
 def _exit_lines(facts: Facts) -> Iterator[str]:
