@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput, BadItem
+from polydom.features.errors import BadInput, BadItem, FeatureFailed
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, Value
 from polydom.features.sizes import Size
@@ -24,20 +24,50 @@ from ..index.package import Package
 from ..index.partial_lookup import PartialLookup
 
 
-def choose_rows(
-    index: Index, package: Package, items: Sequence[Item], budget: float
-) -> NDArray[np.int64]:
-    """Choose a candidate for each item; return the candidates' rows in the index, (N,).
+def values_by_row(
+    index: Index,
+    package: Package,
+    extractor: Extractor,
+    items: Sequence[Item],
+    budget: float,
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
+    """Choose a candidate for each item, and compute the features that it needs.
 
     The choice is the most accurate candidate that is expected to cost at most `budget`,
     in the index's unit, and needs no feature that the item's missing columns withhold.
-    If there is none, it is the candidate without features.
+    If there is none, it is the candidate without features. If a feature fails that says
+    "without", a candidate without it is chosen. Yields (row, positions, values) for
+    each candidate that occurs: its row in the index, the `positions` (n,) of its items,
+    and their feature `values` (n, width), which are 0 for features that the candidate
+    does not need. If an item cannot be used, raises BadInput with its position.
     """
-    withheld = _withheld(items, package).tolist()
+    withheld = _withheld(items, package)
+    left = np.arange(len(items))
+    while len(left):
+        chosen = _choose_rows(index, package, take(items, left), withheld[left], budget)
+        failed = np.zeros(len(items), np.bool_)
+        for row in np.unique(chosen).tolist():
+            own = left[chosen == row]
+            values, lost = _values(items, own, extractor, package.orders[row])
+            withheld[own] |= lost
+            failed[own] = lost > 0
+            if (lost == 0).any():
+                yield row, own[lost == 0], values[lost == 0]
+        left = np.flatnonzero(failed)
+
+
+def _choose_rows(
+    index: Index,
+    package: Package,
+    items: Sequence[Item],
+    withheld: NDArray[np.int64],
+    budget: float,
+) -> NDArray[np.int64]:
+    """Return the row (N,) of each item's candidate, without its `withheld` features."""
     sizes: list[Size] = [1.0] * len(items)
     if not isinstance(items, Records):
         sizes = [one.size for one in items]
-    shapes = [*zip(sizes, withheld, strict=True)]
+    shapes = [*zip(sizes, withheld.tolist(), strict=True)]
     rows = {shape: _best(index, package, *shape, budget) for shape in {*shapes}}
     return np.array([rows[shape] for shape in shapes])
 
@@ -67,31 +97,18 @@ def _withheld(items: Sequence[Item], package: Package) -> NDArray[np.int64]:
     return np.array(masks, np.int64)
 
 
-def values_by_row(
-    package: Package,
-    extractor: Extractor,
-    items: Sequence[Item],
-    chosen: NDArray[np.int64],
-) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
-    """Compute the feature values of all items, grouped by the items' candidates.
-
-    `chosen` (N,) has the row of each item's candidate in the index. Yields (row,
-    positions, values) for each candidate that occurs: the `positions` (n,) of its
-    items, and their feature `values` (n, width), which are 0 for features that the
-    candidate does not need. If an item cannot be used, raises BadInput with the item's
-    position.
-    """
-    for row in np.unique(chosen).tolist():
-        own = np.flatnonzero(chosen == row)
-        yield row, own, _values(items, own, extractor, package.orders[row])
-
-
 def _values(
     items: Sequence[Item],
     places: NDArray[np.int64],
     extractor: Extractor,
     positions: Sequence[int],
-) -> NDArray[np.float32]:
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Compute features of some items.
+
+    Returns values (n, width), and for each item a mask (n,) of the features to go on
+    without, as one of them has failed; 0 if none has.
+    """
+    lost = np.zeros(len(places), np.int64)
     some = take(items, places)
     values = np.zeros((len(places), extractor.width), np.float32)
     left = np.zeros(len(places), np.bool_)  # rows that a column could not read at once
@@ -112,4 +129,8 @@ def _values(
                 extraction.compute(position)
         except BadItem as error:  # a ValueError, as scikit-learn expects
             raise BadInput(f"{name}: {error}") from error
-    return values
+        except FeatureFailed as failure:
+            lost[place] = extractor.withheld_by(failure)
+            if not lost[place]:
+                raise
+    return values, lost

@@ -41,7 +41,7 @@ from ..index.facts import mean_coefficients, skyline_at
 from ..index.package import Package
 from ..index.quality import AlphaOf, Task
 from ..progress_bars import ProgressBars
-from .answers import choose_rows, values_by_row
+from .answers import values_by_row
 from .items import Kinds, in_arrow, is_array, is_table, items_of, refuse_unknown
 from .labels import Counted
 
@@ -85,6 +85,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     cache: str | os.PathLike[str] | None
     verbose: bool
+    _task: ClassVar[Task]
     _columns: Kinds | None  # kinds of columns by name, if records were fitted
 
     def __sklearn_tags__(self) -> Any:
@@ -181,10 +182,9 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return learner if isinstance(learner, Mapping) else describe_learner(learner)
 
     def _unfitted(self) -> Any:
-        task: Task = self._terms()["task"]
         try:
             setting = {k: v for k, v in self._setting().items() if k != "tune_s"}
-            return make_learner(setting, 0, task)
+            return make_learner(setting, 0, self._task)
         except BadProject as error:
             raise BadInput(str(error)) from error
 
@@ -249,7 +249,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             ]
             units = {unit for amounts in costs.values() for unit in amounts}
             content["costs"] = {"weights": dict.fromkeys(sorted(units), 1.0)}
-        return Project.from_mapping(content | self._terms(), folder=Path.cwd())
+        terms = {"task": self._task, **self._terms()}
+        return Project.from_mapping(content | terms, folder=Path.cwd())
 
     def _names(self, dataset: Dataset) -> Sequence[str]:
         if self.features is not None:
@@ -324,8 +325,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         items = self._items(X, reset=False)
         if (kind := items[0].kind) != package.kind:
             raise BadInput(f"{kind} items came; {package.kind} items were fitted")
-        chosen = choose_rows(self.index_, package, items, amount)
-        return len(items), values_by_row(package, self._extractor, items, chosen)
+        known = self.index_, package, self._extractor
+        return len(items), values_by_row(*known, items, amount)
 
     def plan(
         self,

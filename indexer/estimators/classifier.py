@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Kind
+from polydom.features.wording import hint
 
 from ..building.data.dataset import Dataset
 from ..building.data.split import groups_of_classes
@@ -71,6 +72,11 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     confusion_costs
         Costs for the measure "cost": `confusion_costs[right][answer]` is the cost of an
         answer. Costs that are not named are 0 for right answers, and 1 for wrong ones.
+    class_weight
+        Weights of the classes for fitting the learner, above 0, as in scikit-learn:
+        "balanced", or a mapping from classes to weights, in which 1 is the weight of
+        the others. None for weights that suit the measure. The learner must accept
+        weights.
     exits
         If False, a server always evaluates the whole plan. If True, it may answer
         early; see `[exits]` of PROJECT.toml.
@@ -113,10 +119,12 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     [0, 0]
     """
 
+    _task = "classes"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetEstimator._parameter_constraints,
         "measure": [StrOptions({*OF_CLASSES} - OF_THRESHOLDS.keys())],
         "confusion_costs": [dict, None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
         "exits": ["boolean"],
     }
 
@@ -134,6 +142,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         held_out: float | None = None,
         measure: str = "accuracy",
         confusion_costs: Mapping[Any, Mapping[Any, float]] | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         exits: bool = True,
         kind: Kind | None = None,
         random_state: Any = 0,
@@ -152,6 +161,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         self.held_out = held_out
         self.measure = measure
         self.confusion_costs = confusion_costs
+        self.class_weight = class_weight
         self.exits = exits
         self.kind = kind
         self.random_state = random_state
@@ -214,11 +224,30 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
                 str(right): {str(answer): float(cost) for answer, cost in own.items()}
                 for right, own in self.confusion_costs.items()
             }
+        if self.class_weight is not None:
+            quality["class_weights"] = self._class_weights()
         return {
-            "task": "classes",
             "data": {"on_rare_class": "train"},
             "quality": quality,
             "exits": {} if self.exits else "off",
+        }
+
+    def _class_weights(self) -> str | dict[str, float]:
+        """Return `class_weight` as in PROJECT.toml, by the names of the classes."""
+        given = self.class_weight
+        if not isinstance(given, Mapping):
+            return "balanced"
+        known = self.classes_.tolist()
+        for label in given:
+            if label not in known:
+                raise BadInput(
+                    f"class_weight has the class {label!r}, which is not in y; "
+                    f"{hint(str(label), [*map(str, known)])}"
+                )
+        return {
+            str(label): float(given[value])
+            for label, value in zip(self.classes_, known, strict=True)
+            if value in given
         }
 
     def _held_out(self, dataset: Dataset) -> float | None:
@@ -271,6 +300,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         """
         if "_probabilities" in vars(self):
             return self._probabilities
+        return self._learns_probabilities()
+
+    def _learns_probabilities(self) -> bool:
+        """Return True if the learner predicts probabilities, or may, as "auto"."""
         try:
             if self._setting().get("name") == AUTO:
                 return True
@@ -279,7 +312,12 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
             return True  # `fit` will raise the error
 
     def _gives_margins(self) -> bool:
-        return not self._gives_probabilities()
+        """Return True if the learner has only margins, or the models turned out so.
+
+        Tools that choose a method before `fit` must find it after `fit`. So a learner
+        with margins keeps the method, even if all its margins were calibrated.
+        """
+        return not (self._learns_probabilities() and self._gives_probabilities())
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(
@@ -287,8 +325,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     ) -> NDArray[np.float64]:
         """Return the probabilities of the classes, shape (N, K).
 
-        This method exists only if the learner's models have probabilities. For
-        the arguments see `predict`.
+        This method exists if the learner predicts probabilities, and after a fit that
+        has calibrated all of its margins. For the arguments see `predict`.
         """
         return self._scores(X, budget_ms, budget)
 
@@ -299,8 +337,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         """Return the scores of the classes, shape (N, K).
 
         For two classes, the shape is (N,): half the difference of the two
-        scores, above 0 for the second class. This method exists only if the
-        learner's models have no probabilities. For the arguments see `predict`.
+        scores, above 0 for the second class. This method exists only if the learner
+        predicts no probabilities. For the arguments see `predict`.
         """
         found = self._scores(X, budget_ms, budget)
         return (found[:, 1] - found[:, 0]) / 2 if found.shape[1] == 2 else found

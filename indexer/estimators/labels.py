@@ -29,6 +29,8 @@ def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
             if is_missing(value):
                 raise BadInput(f"Input y contains NaN: item {row} has no label")
     labels: NDArray[Any] = values if dtype is None else values.astype(dtype)
+    if labels.dtype.kind == "f" and (gaps := np.isnan(labels)).any():
+        raise BadInput(f"Input y contains NaN: item {int(gaps.argmax())} has no label")
     assert_all_finite(labels, input_name="y")
     return labels
 

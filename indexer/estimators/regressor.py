@@ -56,6 +56,7 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     [200.0, 100.0]
     """
 
+    _task = "regression"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetEstimator._parameter_constraints,
         "measure": [StrOptions({*OF_NUMBERS})],
@@ -137,7 +138,7 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
 
     def _terms(self) -> dict[str, Any]:
         quality = {"measure": self.measure, "coverage": float(self.coverage)}
-        return {"task": "regression", "quality": quality}
+        return {"quality": quality}
 
     def predict(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
