@@ -14,6 +14,7 @@ from .candidates import keep_candidates
 from .costs.measure_costs import measure_costs
 from .costs.measured_later import await_times
 from .data.dataset import Dataset
+from .exits.ladder import measure_ladders
 from .exits.plan_exits import fit_plan_exits
 from .learner_race import Watch, choose_learner
 from .package_index import package_index
@@ -141,8 +142,11 @@ def make_index(
     trainer = calibrate(candidates, data, trainer, resources)
     kept = refit(candidates, searched, data, trainer, costs, resources)
     exits = fit_plan_exits(candidates, kept, data, trainer, costs, resources)
+    exits, rungs = measure_ladders(
+        candidates, kept, exits, data, trainer, costs, resources
+    )
     return package_index(
-        data, choice, trainer, costs, searched, candidates, kept, exits
+        data, choice, trainer, costs, searched, candidates, kept, exits, rungs
     )
 
 

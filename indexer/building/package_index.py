@@ -23,6 +23,7 @@ from .costs.cost_curves import cost_curves
 from .costs.measure_costs import MeasuredCosts
 from .costs.measured_items import measuring_items
 from .data.dataset import Dataset
+from .exits.ladder import Rung, add_rungs
 from .exits.plan_exits import PlanExits
 from .features.feature_values import FeatureTable
 from .features.text_features import lacks_text
@@ -47,6 +48,7 @@ def package_index(
     candidates: Candidates,
     kept: KeptModels,
     exits: PlanExits,
+    rungs: Sequence[Rung],
 ) -> Index:
     """Combine the results of all stages in an index."""
     masks, fallbacks = candidates.masks, candidates.fallbacks
@@ -83,7 +85,8 @@ def package_index(
         accuracies=accuracies,
         intervals=intervals_of(masks, data, trainer),
     )
-    checks = exit_costs(exits.margins, fallbacks, kept.model_costs)
+    package, qualities = add_rungs(package, qualities, rungs)
+    checks = exit_costs(package.margins, package.fallbacks, package.checked_s)
     curves = cost_curves(costs.table, package.masks, package.model_s, checks)
     return Index.from_candidates(curves, qualities, candidates.sizes, package)
 

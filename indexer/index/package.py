@@ -14,6 +14,7 @@ from polydom.features.extract import Extractor
 from polydom.features.items import Kind
 from polydom.features.ready_made.learned_text import TermWeights
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
+from polydom.models.early_exit.model_part import ModelPart
 from polydom.models.scoring.model import Model
 
 from .quality import Task, task_of
@@ -30,7 +31,8 @@ class Package:
     """The features, costs and models of an index's candidates; immutable.
 
     A package has C candidates (one for each row of the index, including the empty set),
-    m features, and s steps that the features need.
+    m features, and s steps that the features need. Some candidates have the features of
+    another one, but answer with a part of its model: the first base models.
     """
 
     kind: Kind  # Kind of the items: "image", "text" or "record"
@@ -59,10 +61,12 @@ class Package:
     # (m + s,) float64: Median time of each feature, then of each step, as a share of
     # its cost curve, in (0, 1]; empty if it is not known
     typical: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    # Evaluator of each model, None without a schedule; empty if no model has a schedule
+    # Evaluator of each model, None without a schedule; empty if no model has a
+    # schedule. The part of a model has the evaluator of the whole model.
     early_exits: tuple[EarlyExit | MarginExit | None, ...] = ()
-    # `whole_s` and `mean_s`: (C,) float64: Seconds of each model evaluated whole, and
-    # mean seconds with early exits; empty in an index without schedules
+    # `whole_s` and `mean_s`: (C,) float64: Seconds of each model evaluated whole (of a
+    # part: of the whole model), and mean seconds with early exits; empty in an index
+    # without schedules
     whole_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     mean_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     # `ends[r][k]` is the share of the items that plan r answers after k features. Empty
@@ -126,6 +130,28 @@ class Package:
         """
         exits = (one for one in self.early_exits if one is not None)
         return all(one.lines is not None for one in exits)
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """For each candidate (C,) the one with the same features and the whole model.
+
+        A candidate whose model is no part of another is its own owner.
+        """
+        counts, masks = self.base_models, self.masks.tolist()
+        whole = {mask: row for row, mask in enumerate(masks) if not counts[row]}
+        return np.array([whole[mask] for mask in masks], np.int64)
+
+    @property
+    def whole_models(self) -> list[Model]:
+        """The models that are no parts of others, in the order of the candidates."""
+        return [model for model in self.models if not isinstance(model, ModelPart)]
+
+    @property
+    def base_models(self) -> list[int]:
+        """Number of base models of each candidate's model; 0 for a whole model."""
+        return [
+            model.count if isinstance(model, ModelPart) else 0 for model in self.models
+        ]
 
     def names(self, row: int) -> tuple[str, ...]:
         """Names of the features of candidate `row`, in the order of computing."""

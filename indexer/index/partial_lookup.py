@@ -45,20 +45,31 @@ class PartialLookup:
     """Finds the best candidates for items without some features; immutable.
 
     `withheld` is the mask of these features. `together` is the result of
-    `coming_together`, which `wanting` needs.
+    `coming_together`, which `wanting` needs. If `parts` is False, candidates that
+    answer with parts of models are left out.
     """
 
     def __init__(
-        self, index: Index, withheld: int, together: Sequence[int] = ()
+        self,
+        index: Index,
+        withheld: int,
+        together: Sequence[int] = (),
+        *,
+        parts: bool = True,
     ) -> None:
         assert index.package is not None
         lacking = [mask & withheld for mask in index.package.masks.tolist()]
-        own = [row for row, lacks in enumerate(lacking) if not lacks]
-        parts = [mask for k, mask in enumerate(together) if withheld >> k & 1]
+        counts = index.package.base_models
+        own = [
+            row
+            for row, lacks in enumerate(lacking)
+            if not lacks and (parts or not counts[row])
+        ]
+        columns = [mask for k, mask in enumerate(together) if withheld >> k & 1]
         nearly = [
             row
             for row, lacks in enumerate(lacking)
-            if lacks and any(not lacks & ~part for part in parts)
+            if lacks and any(not lacks & ~own for own in columns)
         ]
         self._answering = frozenset(own)
         self._whole = index.lookup

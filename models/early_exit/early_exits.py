@@ -37,6 +37,7 @@ from .early_scores import (
 )
 
 FARTHEST = 1e300  # largest magnitude of a threshold
+NO_LINES = "this schedule has no class scores for early answers"
 NO_WIDTH = 2**62  # wider than any row: no row is passed to a kernel that is missing
 
 
@@ -141,13 +142,103 @@ class _Evaluator:
         self, used: Codes, totals: Floats, chosen: Codes | None
     ) -> tuple[Codes, Floats]:
         if self.lines is None:
-            raise BadInput("this schedule has no class scores for early answers")
+            raise BadInput(NO_LINES)
         stopped = np.full(len(used), chosen is not None)
         raw = self.lines.raw(used, totals, stopped)
         if chosen is None:
             chosen = self._leading(raw)
         raw = self._possible(raw, used, totals, chosen)
         return chosen, scores_of_raw(self.classifier)(raw)
+
+    @property
+    def has_parts(self) -> bool:
+        """True if rows can be evaluated part by part, and cut off between two parts."""
+        packed = self.packed
+        return (
+            self.lines is not None
+            and packed is not None
+            and packed.add_part is not None
+        )
+
+    @property
+    def step(self) -> int:
+        """The number of base models of a part is a multiple of this number."""
+        return 1 if self.packed is None else self.packed.step
+
+    def answer_first(self, row: Rows, count: int) -> EarlyAnswer:
+        """Return the answer to a full row by the first `count` base models.
+
+        Unless the row stops even earlier, it is cut off after `count` base models, a
+        multiple of `step`. Raises BadInput if the evaluator has no `EarlyScores`.
+        """
+        return self.answer_while(row, count, 1, _at_once)
+
+    def answer_while(
+        self, row: Rows, first: int, step: int, goes_on: Callable[[int], bool]
+    ) -> EarlyAnswer:
+        """Return the answer to a full row by as many base models as there is time for.
+
+        The first part has `first` base models, and each further part has `step`; both
+        are multiples of the property `step`. After each part, `goes_on` is called with
+        the number of base models used so far; the row is cut off if it returns False.
+        Rows that no kernel can read are cut off after `first` base models. Raises
+        BadInput if the evaluator has no `EarlyScores`.
+        """
+        packed = self.packed
+        if packed is None or packed.add_part is None or not packed.takes(row):
+            row = self.classifier.row(row)
+            (total,), (code,) = self._follow_first(row[None], first)
+            return self._end(row, int(code), np.ascontiguousarray(total), first)
+        totals, done, end = self.start.copy(), 0, first
+        while True:
+            code = packed.add_part(row, packed.at, done, end, totals)
+            if code & 3 != UNDECIDED or end >= self.size or not goes_on(end):
+                return self._end(row, code, totals, end)
+            done, end = end, min(end + step, self.size)
+
+    def first_answers(self, X: Rows, count: int) -> tuple[Codes, Floats]:
+        """Return the classes (N,) and class scores (N, K) that `answer_first` gives.
+
+        X (N, width) are full rows. Raises BadInput if the evaluator has no
+        `EarlyScores`.
+        """
+        X = self.classifier.rows(X)
+        totals, codes = self._follow_first(X, count)
+        used, stopped = codes >> 2, codes & 3 != UNDECIDED
+        chosen, scores = self.cut_off(used, totals)
+        if stopped.any():
+            own = self._chosen(totals[stopped], codes[stopped])
+            chosen[stopped] = own
+            scores[stopped] = self.early_scores(used[stopped], totals[stopped], own)
+        return chosen, scores
+
+    def _follow_first(self, X: Rows, count: int) -> tuple[Floats, Codes]:
+        """Return sums (N, R) and codes (N,) as `_follow` does, by `count` base models.
+
+        Rows that do not stop are UNDECIDED after `count` base models.
+        """
+        packed = self.packed
+        if (
+            packed is not None
+            and packed.add_part is not None
+            and X.dtype == np.float32
+            and X.shape[1] >= packed.width
+        ):
+            totals, codes = np.tile(self.start, (len(X), 1)), np.zeros(len(X), np.int64)
+            for i, row in enumerate(np.ascontiguousarray(X)):
+                codes[i] = packed.add_part(row, packed.at, 0, count, totals[i])
+            return totals, codes
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self.terms.base_scores(X)[:, self.schedule.order[:count]]
+            scores[:, 0] += self.start
+            return self.stops.first(count).follow(scores.cumsum(axis=1))
+
+    def _end(self, row: Rows, code: int, totals: Floats, end: int) -> EarlyAnswer:
+        """Return the answer to a row whose evaluation ends after `end` base models.
+
+        `totals` (R,) are its sums. `code` says whether it stopped.
+        """
+        raise NotImplementedError
 
     def _leading(self, raw: Floats) -> Codes:
         """Return the classes (N,) that predicted raw scores (N, R) choose."""
@@ -269,6 +360,9 @@ class EarlyExit(_Evaluator):
         else:
             row = self.classifier.row(row)
             code, total = self._follow_one(row)
+        return self._answer(row, code, total)
+
+    def _answer(self, row: Rows, code: int, total: float) -> EarlyAnswer:
         used = code >> 2
         if used < self.count:
             bounds = None if self.bounds is None else self.bounds(used, total)
@@ -287,13 +381,22 @@ class EarlyExit(_Evaluator):
     def _exactly(self, scores: Scores) -> Bounds | None:
         return None if self.bounds is None else [(score, score) for score in scores]
 
+    def _end(self, row: Rows, code: int, totals: Floats, end: int) -> EarlyAnswer:
+        total = float(totals[0])
+        if code & 3 == UNDECIDED:
+            if end < self.count:
+                return self.cut_answer(end, total)
+            if abs(total - self.stops.threshold) > self.stops.near:
+                code += int(total > self.stops.threshold) - UNDECIDED
+        return self._answer(row, code, total)
+
     def cut_answer(self, used: int, total: float) -> EarlyAnswer:
         """Return the answer to a row whose time is up after `used` base models.
 
         `total` is the row's sum. This is `cut_off` for one row.
         """
         if self.lines is None or self.cut_scores is None:
-            raise BadInput("this schedule has no class scores for early answers")
+            raise BadInput(NO_LINES)
         offset, slope = self.lines.partial[used - 1].tolist()
         code = int(offset + slope * total > self.possible.tie)
         bounds = None if self.bounds is None else self.bounds(used, total)
@@ -362,6 +465,9 @@ class MarginExit(_Evaluator):
             row = self.classifier.row(row)
             (totals,), (code,) = self._follow(row[None])
             totals, code = np.ascontiguousarray(totals), int(code)
+        return self._answer(row, code, totals)
+
+    def _answer(self, row: Rows, code: int, totals: Floats) -> EarlyAnswer:
         used = code >> 2
         if code & 3 != UNDECIDED and used < self.size:
             lines = None if self.lines is None else self.lines.early
@@ -376,13 +482,18 @@ class MarginExit(_Evaluator):
         bounds = None if self.bounds is None else [(score, score) for score in whole]
         return make_answer((chosen, used, whole, bounds))
 
+    def _end(self, row: Rows, code: int, totals: Floats, end: int) -> EarlyAnswer:
+        if code & 3 != UNDECIDED or end == self.size:
+            return self._answer(row, code, totals)
+        return self.cut_answer(end, totals)
+
     def cut_answer(self, used: int, totals: Floats) -> EarlyAnswer:
         """Return the answer to a row whose time is up after `used` base models.
 
         `totals` (K,) are the row's sums. This is `cut_off` for one row.
         """
         if self.lines is None:
-            raise BadInput("this schedule has no class scores for early answers")
+            raise BadInput(NO_LINES)
         return self._early_answer(used, totals, self.lines.partial)
 
     def _early_answer(
@@ -421,6 +532,10 @@ def threshold_of(classifier: Classifier, terms: BaseModels) -> float:
     # No margin reaches NaN, and almost none exceeds what is farther than this.
     cut = FARTHEST if isnan(cut) else min(max(cut, -FARTHEST), FARTHEST)
     return cut - float(terms.base_bias()[0])
+
+
+def _at_once(_: int) -> bool:
+    return False
 
 
 def make_evaluator(

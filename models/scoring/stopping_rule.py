@@ -79,6 +79,10 @@ class Limits:
         outside: NDArray[np.bool_] = (sums < self.lower[r]) | (sums > self.upper[r])
         return outside
 
+    def first(self, count: int) -> "Limits":
+        """Return the rule for only the first `count` base models."""
+        return Limits(self.lower[:count], self.upper[:count], self.threshold)
+
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
         """Return the sums (N, 1) at which rows stop, and the rows' codes (N,).
 
@@ -140,6 +144,10 @@ class Margins:
         """Return a mask (N,) of rows that stop with sums (N, K) at position `r`."""
         wide: NDArray[np.bool_] = margins_of(totals) > self.margin[r]
         return wide
+
+    def first(self, count: int) -> "Margins":
+        """Return the rule for only the first `count` base models."""
+        return Margins(self.margin[:count], self.group)
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
         """Return the sums (N, K) at which rows stop, and the rows' codes (N,).

@@ -1,6 +1,5 @@
 """Lay trees out for one row at a time, on any processor: 64 bits for each node."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +60,11 @@ KERNELS = {
     "limits": (decide, early_many, early_one, early),
     "margins": (early_by_margin, early_by_margin_many, None, early_by_margin_part),
 }
+
+
+# Parts of an evaluation by limits begin where a group of six begins in this layout, and
+# of eight in the layout of vectors. So a part is the same on every processor.
+STEPS = {"never": 1, "limits": 24, "margins": 1}
 
 
 def kernels_for(stops: Stops, outputs: int) -> str:
@@ -128,16 +132,7 @@ def pack_one_row(
     kernels = KERNELS[kernels_for(stops, trees.outputs)]
     table = lay_table(TABLE, arrays, **numbers)
     start = stops.start(trees.bias)
-    step = step_of(ABREAST, stops)
-    return PackedTrees(table, slots.width, start, *kernels, step)
-
-
-def step_of(abreast: int, stops: Stops) -> int:
-    """Return the smallest number of base models whose trees fill groups completely.
-
-    A group is `abreast` trees that a kernel evaluates together.
-    """
-    return math.lcm(abreast, stops.group) // stops.group
+    return PackedTrees(table, slots.width, start, *kernels, STEPS[stops.rule])
 
 
 def find_floors(

@@ -45,7 +45,7 @@ from .kernels.one_row_vectors import (
 )
 from .keys import HIGHEST, Slots, find_cuts
 from .nodes import TreeArrays, inner_by_level, sums_before
-from .one_row import PackedTrees, find_floors, kernels_for, step_of
+from .one_row import STEPS, PackedTrees, find_floors, kernels_for
 
 # Limit on the leaf values of all complete trees together: 16 MB.
 MOST_VALUES = 2**21
@@ -124,7 +124,7 @@ def pack_one_row_vectors(
     kernels = KERNELS[kernels_for(stops, trees.outputs)]
     table = lay_table(TABLE, arrays, **numbers)
     start = stops.start(trees.bias)
-    step = step_of(LANES, stops)
+    step = STEPS[stops.rule]
     return PackedTrees(table, slots.width, start, *kernels, step, vector=True)
 
 

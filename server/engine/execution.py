@@ -21,10 +21,12 @@ from polydom.features.items import ReadRecord
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import MOST_BITS
 from polydom.indexer.index.stored_features import StoredFeature
+from polydom.models.early_exit.early_exits import EarlyAnswer, EarlyExit, MarginExit
 
 from ..errors import Abandoned, TooLittleLeft
 from ..schema.wire import Reason
 from .cost_drift import LEAST_S
+from .ladder import Ladder, Looks
 from .plan import Plan
 from .planner import Choice, Planner
 from .request import Outcome, Request
@@ -78,10 +80,16 @@ def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
     """Return True if an any-time execution could improve the answer of this choice.
 
     It cannot if the choice is the best for the item or late, if the budget is not a
-    time, or if even the best plan has less than the requested quality.
+    time, or if even the best plan has less than the requested quality. Nor can it for a
+    record whose columns were all read when it was decoded, and for exact scores of an
+    index whose any-time rule counts on parts of models.
     """
     reason = choice.reason
     if reason is None or reason == "missing" or choice.late:
+        return False
+    if type(request.item.payload) is ReadRecord and not choice.plan.exits:
+        return False
+    if request.exact and planner.has_parts:
         return False
     if request.budget.due_s == math.inf:
         return False
@@ -129,6 +137,7 @@ class Execution(ABC):
         "_request",
         "_rest",
         "_row",
+        "_yielded",
         "choice",
         "longest",
         "started_s",
@@ -148,6 +157,7 @@ class Execution(ABC):
         self._extraction: Extraction
         self._answering = planner.answering
         self._audits = audits
+        self._yielded = False  # True if work ended because other requests wait
         self._planner = planner
         self._request = request
         self._others = others
@@ -321,6 +331,23 @@ class Execution(ABC):
         whole, _ = self._ask(last)
         return bool(models[first].classes[early] != models[last].classes[whole])
 
+    def _reason(self, quality: float) -> Reason | None:
+        """Return why an answer of this `quality` is not the best; None if it is."""
+        planner, choice = self._planner, self.choice
+        chosen = planner.qualities[choice.plan.row]
+        if quality < chosen:
+            return "overrun"
+        unasked = quality < self._request.min_quality
+        if unasked or (quality == chosen and not self._yielded):
+            return choice.reason
+        best, _ = planner.top_of(self._request.item)
+        if quality >= planner.qualities[best]:
+            known = self._request, quality, self.started_s, choice.drift
+            return "missing" if planner.wanted_for(*known) >= 0 else None
+        if self._yielded:
+            return "pressure"
+        return "waited" if choice.reason == "waited" else "budget"
+
     def _with_model(self, features_cost: float, row: int) -> float:
         """Return the cost of features and of a row's model, times the drift."""
         package = self._planner.package
@@ -339,30 +366,41 @@ class Execution(ABC):
         # read once, because the computing thread may replace it
         progress = self._progress
         row, reason, charged = self._answer(progress)
-        promised = row
+        promised, foretold = row, self._foretold(charged)
         if progress.exited_row >= 0:
             reason, promised = "sure", progress.exited_row
         audit, drawn = progress.audit, progress.drawn
         whole = progress.exited_row >= 0 or audit is not None
-        planner = self._planner
+        planner, choice = self._planner, self.choice
         if planner.intervals:
             return self._number(row, reason, charged)
         exits = None if whole or self._request.exact else planner.early_exits[row]
         scores: list[float] | None
         bounds = used = size = None
-        early = progress.exited_row >= 0
+        early, cut = progress.exited_row >= 0, False
         if exits is None:
             code, scores = self._ask(row)
         else:
-            code, used, scores, bounds = self._evaluate(exits.answer)
-            size, early = exits.size, used < exits.size
+            ladder = planner.ladders[row]
+            if ladder is None:
+                code, used, scores, bounds = self._evaluate(exits.answer)
+            else:
+                (code, used, scores, bounds), cut = self._climb(ladder, exits, row)
+                seconds = ladder.seconds(used) * choice.drift
+                charged += seconds - self._with_model(0.0, row)
+                row = promised = ladder.reached(used) if cut else ladder.rows[-1]
+                foretold = charged
+                if reason not in ("overrun", "feature_failed"):
+                    reason = self._reason(planner.qualities[row])
+            size = exits.size
+            early, drawn = used < size and not cut, drawn and not cut
             if early and drawn:
                 stopped, early, drawn, used = code, False, False, size
-                code, scores = self._ask(row)
+                code, scores = self._evaluate(exits.classifier.answer)
                 audit = code != stopped
                 if bounds is not None:
                     bounds = [(score, score) for score in scores]
-        labels, choice = planner.labels[row], self.choice
+        labels = planner.labels[row]
         if self._request.threshold is not None and scores is not None:
             code = planner.code_by(row, scores, self._request.threshold)
         # positional arguments, because keyword arguments take three times as long
@@ -370,7 +408,7 @@ class Execution(ABC):
             labels[code],
             None if scores is None else dict(zip(labels, scores)),  # noqa: B905
             row,
-            self._foretold(charged) + self._answering.more_s,
+            foretold + self._answering.more_s,
             self.started_s,
             planner.now(),
             "sure" if early and reason is None else reason,
@@ -385,6 +423,30 @@ class Execution(ABC):
             size,
             early,
         )
+
+    def _climb(
+        self, ladder: Ladder, exits: EarlyExit | MarginExit, row: int
+    ) -> tuple[EarlyAnswer, bool]:
+        """Evaluate the model of `row` as far as there is time.
+
+        Also returns True if the time was up before the row stopped or all base models
+        were evaluated. Without a deadline, or if the plan may be late, exactly the base
+        models of `row` are evaluated.
+        """
+        planner, budget, drift = self._planner, self._request.budget, self.choice.drift
+        planned, step_s = planner.package.base_models[row], ladder.step_s * drift
+        now_s = planner.now()
+        left_s = budget.left(now_s)
+        timed = budget.due_s < math.inf and not self.choice.late
+        if ladder.high_s[-1] * drift <= left_s if timed else not planned:
+            return self._evaluate(exits.answer), False
+        first = ladder.counts[0] if timed else planned
+        due_s = now_s + left_s if timed else -math.inf
+        looks = Looks(planner.now, due_s, step_s, planned, self._others)
+        found = self._evaluate(
+            lambda columns: exits.answer_while(columns, first, ladder.step, looks)
+        )
+        return found, looks.cut > 0
 
     def _number(self, row: int, reason: Reason | None, charged: float) -> Outcome:
         planner = self._planner
@@ -499,7 +561,6 @@ class AnytimeExecution(Execution):
         "_computed",
         "_costs",
         "_next",
-        "_yielded",
     )
 
     def __init__(
@@ -520,7 +581,6 @@ class AnytimeExecution(Execution):
         self._computed = 0  # bit mask of the computed features
         overhead_s = anytime.overhead_s(request.item.size)
         self._progress = Progress(row=anytime.answer(0), high_s=overhead_s)
-        self._yielded = False
         self._aim(left)
 
     @property
@@ -600,23 +660,6 @@ class AnytimeExecution(Execution):
     def _has_enough(self) -> bool:
         qualities = self._planner.qualities
         return qualities[self._progress.row] >= qualities[self.choice.plan.row]
-
-    def _reason(self, quality: float) -> Reason | None:
-        """Return why an answer of this `quality` is not the best; None if it is."""
-        planner, choice = self._planner, self.choice
-        chosen = planner.qualities[choice.plan.row]
-        if quality < chosen:
-            return "overrun"
-        unasked = quality < self._request.min_quality
-        if unasked or (quality == chosen and not self._yielded):
-            return choice.reason
-        best, _ = planner.top_of(self._request.item)
-        if quality >= planner.qualities[best]:
-            known = self._request, quality, self.started_s, choice.drift
-            return "missing" if planner.wanted_for(*known) >= 0 else None
-        if self._yielded:
-            return "pressure"
-        return "waited" if choice.reason == "waited" else "budget"
 
     def _computed_set(self) -> int:
         return self._computed

@@ -77,7 +77,7 @@ class ExitAudit:
             self.add(outcome.audit)
 
     def follow(self, used: int, count: int) -> bool:
-        """Return True if an evaluation stopped early, and count its base models.
+        """Return True if an evaluation ended early, and count its base models.
 
         `used` of the model's `count` base models were evaluated.
         """

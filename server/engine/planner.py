@@ -30,6 +30,7 @@ from .answering_time import AnsweringTime
 from .cost_drift import LEAST_S, CostDrift
 from .exit_audit import ExitAudit
 from .feature_failures import FeatureFailures
+from .ladder import make_ladders
 from .plan import Plan, make_plans
 from .request import Request
 from .rest import RestCosts
@@ -114,7 +115,11 @@ class Planner:
         self.anytime_answering = AnsweringTime(overhead_s, quantile)
         # Early-exit evaluator of each row's model; None without a schedule.
         self.early_exits = package.early_exits or (None,) * count
-        more = package.checked_s - package.model_s
+        # How far each row's model is evaluated if time runs out; None if always whole.
+        self.ladders = make_ladders(package)
+        whole = np.array(package.base_models) == 0
+        self.has_parts = not whole.all()
+        more = (package.checked_s - package.model_s)[whole]
         self._most_more_s = float(more.max(initial=0.0))
         self.feature_names = tuple(map(package.names, range(count)))
         # (C, T): polynomials of mean costs, which include the savings of early exits.
@@ -136,6 +141,9 @@ class Planner:
         # Function from a mask of withheld features to the look-up without these
         # features.
         self.given = lru_cache(PATTERNS)(given)
+        # The same without candidates that answer with parts of models.
+        whole_only = partial(given, parts=False)
+        self.given_whole = lru_cache(PATTERNS)(whole_only)
         # Class names of each row's model; empty if answers are numbers.
         self.labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
@@ -181,7 +189,7 @@ class Planner:
         fits = left > 0 and best_cost <= left
         if fits and whole and not waiting and qualities[best] >= request.min_quality:
             return Choice(self.plans[best], (best_cost + more) * drift, None, drift)
-        row = best if fits else self._best(item, left)
+        row = best if fits else self._best(request, left)
         if not self._serves(row, request):
             return self._choose_infeasible(request, now_s, drift)
         reason: Reason | None = None
@@ -194,9 +202,15 @@ class Planner:
             reason = self._falls_short(row, request, now_s, drift)
         return self._choice(row, size, reason, drift, more, left=remaining)
 
-    def lookup_of(self, item: Item) -> Lookup[Size] | PartialLookup:
-        """Return the look-up over the candidates that need no missing column."""
-        withheld = item.withheld
+    def lookup_of(self, request: Request) -> Lookup[Size] | PartialLookup:
+        """Return the look-up over the candidates that can answer a request.
+
+        They need no column that the item lacks. If the request asks for exact scores,
+        they evaluate whole models.
+        """
+        withheld = request.item.withheld
+        if request.exact and self.has_parts:
+            return self.given_whole(withheld)
         return self.given(withheld) if withheld else self.index.lookup
 
     def top_of(self, item: Item) -> tuple[int, float]:
@@ -262,7 +276,7 @@ class Planner:
     def _penalty(self, request: Request, waiting: int, drift: float) -> float:
         """Return the penalty per second of a plan, for delaying waiting requests."""
         in_all = request.budget.whole / drift
-        row = self._best(request.item, in_all)
+        row = self._best(request, in_all)
         gain = self.qualities[row] - self.qualities[self.prior]
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
@@ -285,7 +299,7 @@ class Planner:
     def _unhindered(self, request: Request, now_s: float, drift: float) -> int:
         """Return the best row for the budget that the request had before it waited."""
         left = request.budget.left(min(now_s, request.waits_since_s))
-        return self._best(request.item, self._for_plan(request, left, drift))
+        return self._best(request, self._for_plan(request, left, drift))
 
     def _falls_short(
         self, row: int, request: Request, now_s: float, drift: float
@@ -309,7 +323,7 @@ class Planner:
     def _best_with_penalty(self, request: Request, left: float, penalty: float) -> int:
         """Return the affordable row with the highest quality - penalty * mean cost."""
         size = request.item.size
-        rows = self.lookup_of(request.item).skyline(size)
+        rows = self.lookup_of(request).skyline(size)
         costs = costs_at(self.index.coefficients[rows], size)
         means = costs_at(self.mean_costs[rows], size)
         qualities = self.index.qualities[rows]
@@ -317,8 +331,9 @@ class Planner:
         values = np.where(fits, qualities - penalty * means, -np.inf)
         return int(rows[values.argmax()])
 
-    def _best(self, item: Item, left: float) -> int:
-        row = self.lookup_of(item).best(item.size, left) if left > 0 else -1
+    def _best(self, request: Request, left: float) -> int:
+        size = request.item.size
+        row = self.lookup_of(request).best(size, left) if left > 0 else -1
         return row if row >= 0 else self.prior
 
     def quality_within(self, request: Request, left_s: float, now_s: float) -> float:
@@ -329,7 +344,7 @@ class Planner:
         if not left_s > 0:
             return 0.0
         left = self._for_plan(request, left_s, self._drift_at(now_s))
-        row = self._best(request.item, left)
+        row = self._best(request, left)
         quality = self.qualities[row]
         return quality if quality >= request.min_quality else 0.0
 
@@ -369,7 +384,7 @@ class Planner:
             return self._choice(self.prior, size, reason, drift, 0.0, left=left)
         if request.on_infeasible == "error" and reason == "missing":
             raise BadItem(self._what_lacks(request.item, wanted))
-        cheapest = self._cheapest(self.lookup_of(request.item), request)
+        cheapest = self._cheapest(self.lookup_of(request), request)
         if request.on_infeasible == "error":
             if cheapest == self.prior:  # so that the error names some cost
                 cheapest = self._cheapest(self.index.lookup, request)
@@ -464,10 +479,12 @@ def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
 def thresholds_of(package: Package) -> tuple[dict[str, float] | None, ...]:
     """Return, for each row, the positive class and its threshold, for answers.
 
-    It is None for a row whose model chooses the class with the larger score.
+    It is None for a row whose model chooses the class with the larger score. The part
+    of a model chooses as the whole model does.
     """
     found: list[dict[str, float] | None] = []
-    for model in package.models:
+    for owner in package.owners.tolist():
+        model = package.models[owner]
         border = border_of(model)
         if border is None or package.positive is None:
             found.append(None)

@@ -46,7 +46,7 @@ def read_machine_times(planner: Planner) -> MachineTimes | None:
         samples=len(package.meta.get("samples", [])),
         steps=len(extractor.steps),
         declared=["s" in feature.declared for feature in extractor.features],
-        rows=len(package.masks),
+        rows=len(package.whole_models),
     )
 
 
@@ -82,7 +82,8 @@ def rescale(
     thread's processor time.
     """
     extractor, package = planner.extractor, planner.package
-    models = [package.models[row] for row in compared_models(len(package.models))]
+    whole = package.whole_models
+    models = [whole[place] for place in compared_models(len(whole))]
     parts = yield from time_features(
         extractor, items, now=now, limit_s=FEATURES_LIMIT_S
     )

@@ -265,25 +265,52 @@ class Measurer:
         """
         if (kept := self._recall(name, _read_compared)) is not None:
             return kept
+        means_s, (_, high_s) = self._alternate((whole, early), values)
+        arrays = {"seconds": np.array([*means_s, high_s])}
+        if self.cache is not None:
+            self.cache.store(name, {}, arrays)
+        return _read_compared({}, arrays)
+
+    def compare_models(
+        self, models: Sequence[Model], values: NDArray[np.float32], *, name: str
+    ) -> tuple[Seconds, Seconds]:
+        """Time models alternately on rows of `values` (N, width).
+
+        Returns a high quantile of each model's seconds (C,), and the mean seconds (C,).
+        """
+        kept = self._recall(name, lambda _, arrays: (arrays["high"], arrays["mean"]))
+        if kept is not None:
+            return kept
+        mean_s, high_s = self._alternate([model.answer for model in models], values)
+        arrays = {"high": high_s, "mean": mean_s}
+        if self.cache is not None:
+            self.cache.store(name, {}, arrays)
+        return arrays["high"], arrays["mean"]
+
+    def _alternate(
+        self, answers: Sequence[Answering], values: NDArray[np.float32]
+    ) -> tuple[Seconds, Seconds]:
+        """Time A functions that answer a row, in turn on each of some rows of `values`.
+
+        Returns the mean seconds (A,), and a high quantile of the seconds (A,). Rows are
+        timed again and again for `COMPARED_S` seconds, `COMPARED_ROUNDS` times at most.
+        """
         places = np.linspace(0, len(values) - 1, min(COMPARED, len(values)))
         rows = [np.ascontiguousarray(values[int(place)]) for place in places]
         watch, rounds = Stopwatch(), list[Seconds]()
         with one_thread():
-            for answer in (whole, early):
+            for answer in answers:
                 answer(rows[0])
             end_s = time.monotonic() + COMPARED_S
             while not rounds or (
                 len(rounds) < COMPARED_ROUNDS and time.monotonic() < end_s
             ):
-                pairs = [(watch.time(whole, r), watch.time(early, r)) for r in rows]
-                rounds.append(np.array(pairs))
-        seconds = np.array(rounds)  # (rounds, rows, 2)
-        high_s = steady_quantile(seconds[:, :, 1].ravel(), self.quantile)
-        means_s = np.median(seconds, axis=0).mean(axis=0)
-        arrays = {"seconds": np.array([*means_s, high_s])}
-        if self.cache is not None:
-            self.cache.store(name, {}, arrays)
-        return _read_compared({}, arrays)
+                timed = [[watch.time(answer, r) for answer in answers] for r in rows]
+                rounds.append(np.array(timed))
+        seconds = np.array(rounds)  # (rounds, rows, A)
+        ordered = seconds.reshape(-1, len(answers)).T
+        high_s = [steady_quantile(own, self.quantile) for own in ordered]
+        return np.median(seconds, axis=0).mean(axis=0), np.array(high_s)
 
     def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""

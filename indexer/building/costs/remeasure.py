@@ -85,10 +85,13 @@ def remeasure(
     repeats = repeats or max(LEAST_REPEATS, math.ceil(TIMES / len(items)))
     curves = measurer.curves(items, repeats, SEED)
     costs = curves.weighed(extractor, weights)
-    rows, models = np.stack([*map(extractor.extract, items)]), package.models
-    named = {str(row): partial(models.__getitem__, row) for row in range(len(models))}
+    rows, owners = np.stack([*map(extractor.extract, items)]), package.owners
+    whole, own = np.unique(owners, return_inverse=True)
+    named = {
+        str(row): partial(package.models.__getitem__, row) for row in whole.tolist()
+    }
     seconds, measured = measurer.models(named, rows)
-    model_costs = seconds * weights["s"]
+    model_costs = seconds[own] * weights["s"]
     # so few rows cannot show how soon a schedule stops: its share remains as it was
     high, mean = (
         _shares(part, package.checked_s) for part in (package.model_s, package.mean_s)
@@ -100,7 +103,7 @@ def remeasure(
     }
     if package.meta.get("samples"):
         meta["pace"] = measurer.machine_times(
-            carried_items(index), package.models
+            carried_items(index), package.whole_models
         ).facts()
     checks = exit_costs(package.margins, package.fallbacks, model_costs)
     package = replace(

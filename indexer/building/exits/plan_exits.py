@@ -532,7 +532,7 @@ def fit_plan_exits(
             labels,
             fitted,
             None if fresh is None else _answers(models, fresh).without(barred),
-            _schedule_fitter(goal, data, trainer, resources),
+            make_schedule_fitter(goal, data, trainer, resources),
             costs.weight,
             project.refits,
             0 if fresh is None else fresh.unlabelled,
@@ -559,7 +559,7 @@ def _answers(models: Sequence[Model], items: ExitItems) -> ItemAnswers:
     return ItemAnswers(margins, choices, items.groups, items.values, known)
 
 
-def _schedule_fitter(
+def make_schedule_fitter(
     goal: ExitGoal, data: Prepared, trainer: Trainer, resources: Resources
 ) -> ScheduleFitter | None:
     """Return a fitter of schedules, or None if no items are left to fit them on."""

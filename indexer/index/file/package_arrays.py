@@ -13,9 +13,11 @@ from polydom.features.errors import BadFeature, BadIndexFile, BadModel
 from polydom.features.items import Kind
 from polydom.features.ready_made.learned_text import NOTHING, TermWeights
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
+from polydom.models.early_exit.model_part import ModelPart
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
+from polydom.models.scoring.stored_arrays import Stored
 
 from ..built_facts import LARGEST
 from ..package import MOST_BITS, Orders, Package
@@ -23,6 +25,7 @@ from ..stored_features import StoredFeature
 from .package_checks import check_package
 
 Array = NDArray[Any]
+EarlyExits = tuple[EarlyExit | MarginExit | None, ...]
 
 NEVER = float(np.finfo(np.float64).max)  # stands for an infinite margin in a file
 
@@ -80,7 +83,8 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
     if package.early_exits:
         arrays |= {"whole_s": package.whole_s, "mean_s": package.mean_s}
     for row, exits in enumerate(package.early_exits):
-        if exits is not None:
+        # the part of a model follows the schedule of the whole model
+        if exits is not None and not isinstance(package.models[row], ModelPart):
             arrays |= _under(f"schedules/{row}", exits.arrays())
     plain: dict[str, Any] = msgspec.to_builtins(facts, builtin_types=(bytes,))
     return plain, arrays
@@ -101,8 +105,7 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
     masks = _take(arrays, "masks", "<u8", 1)
     if len(facts.model_kinds) != len(masks):
         raise BadIndexFile("damaged: its candidates are incomplete")
-    models = _models(facts, arrays)
-    early_exits = _early_exits(models, arrays)
+    models, early_exits = _models(facts, masks.tolist(), arrays)
     package = Package(
         kind=facts.kind,
         labels=tuple(facts.labels),
@@ -130,29 +133,40 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
     return package
 
 
-def _models(facts: PackageFacts, arrays: Mapping[str, Array]) -> tuple[Model, ...]:
-    own = _by_position("models", arrays, len(facts.model_kinds))
+def _models(
+    facts: PackageFacts, masks: Sequence[int], arrays: Mapping[str, Array]
+) -> tuple[tuple[Model, ...], EarlyExits]:
+    """Load the candidates' models and evaluators; parts of models come last."""
+    own = _by_position("models", arrays, len(masks))
+    schedules = _by_position("schedules", arrays, len(masks))
     width = sum(feature.width for feature in facts.features)
-    models = []
-    for row, kind in enumerate(facts.model_kinds):
+    models: dict[int, Model] = {}
+    exits: dict[int, EarlyExit | MarginExit | None] = {}
+    whole: dict[int, int] = {}  # from a feature set to the row of its whole model
+    by_kind = sorted(range(len(masks)), key=lambda row: is_part(facts, row))
+    for row in by_kind:
+        kind, parts, noun = facts.model_kinds[row], own.get(row, {}), "models"
         try:
-            models.append(load_model(kind, own.get(row, {}), width=width))
+            if is_part(facts, row):
+                if row in schedules:
+                    raise BadModel("a part of a model has no schedule of its own")
+                exits[row] = exits.get(whole.get(masks[row], -1))
+                models[row] = ModelPart.load(Stored(kind, parts), exits[row])
+                continue
+            models[row] = load_model(kind, parts, width=width)
+            whole[masks[row]], noun = row, "schedules"
+            if row in schedules:
+                exits[row] = load_early_exit(models[row], schedules[row])
         except BadModel as error:
-            raise BadIndexFile(f"damaged: models/{row}: {error}") from error
-    return tuple(models)
+            raise BadIndexFile(f"damaged: {noun}/{row}: {error}") from error
+    rows = range(len(masks))
+    evaluators = tuple(exits.get(row) for row in rows) if schedules else ()
+    return tuple(models[row] for row in rows), evaluators
 
 
-def _early_exits(
-    models: Sequence[Model], arrays: Mapping[str, Array]
-) -> tuple[EarlyExit | MarginExit | None, ...]:
-    own = _by_position("schedules", arrays, len(models))
-    made: list[EarlyExit | MarginExit | None] = [None] * len(models)
-    for row, parts in own.items():
-        try:
-            made[row] = load_early_exit(models[row], parts)
-        except BadModel as error:
-            raise BadIndexFile(f"damaged: schedules/{row}: {error}") from error
-    return tuple(made) if own else ()
+def is_part(facts: PackageFacts, row: int) -> bool:
+    """Return True if a candidate's model is a part of another candidate's model."""
+    return facts.model_kinds[row] == ModelPart.kind
 
 
 def _learned(

@@ -9,6 +9,7 @@ from polydom.features.costs.polynomials import costs_at
 from polydom.features.errors import BadIndexFile
 from polydom.features.items import Kind
 from polydom.features.sizes import Size
+from polydom.models.early_exit.model_part import ModelPart
 from polydom.models.qwyc.promise import Promise
 from polydom.models.scoring.prior import Mean
 from polydom.models.scoring.regressor import Regressor
@@ -40,8 +41,11 @@ def check_package(package: Package) -> None:
     fields = (package.orders, package.fallbacks, package.models, package.model_s)
     if any(len(field) != count for field in fields) or 0 not in package.masks:
         raise BadIndexFile("damaged: its candidates are incomplete")
-    if len(np.unique(package.masks)) != count:
-        raise BadIndexFile("damaged: two candidates have the same features")
+    pairs = zip(package.masks.tolist(), package.base_models, strict=True)
+    if len({*pairs}) != count:
+        raise BadIndexFile(
+            "damaged: two candidates have the same features, and as many base models"
+        )
     _check_costs(package)
     _check_answers(package)
     _check_exits(package)
@@ -116,6 +120,11 @@ def _check_exits(package: Package) -> None:
         if np.inf not in own[:1] or np.inf not in own[-1:]:
             raise BadIndexFile(
                 f"damaged: candidate {row} exits before its first feature or at its end"
+            )
+        if isinstance(package.models[row], ModelPart) and min(own) < np.inf:
+            raise BadIndexFile(
+                f"damaged: candidate {row} exits after some features, and its model is "
+                "a part of another"
             )
     for row, ends in enumerate(package.ends):
         passed = zip(ends[:-1], margins[row], strict=False)

@@ -258,7 +258,7 @@ def early_by_margin_part(
     for six in range(first * group // ABREAST, -(-end * group // ABREAST)):
         t = ABREAST * six
         ends = walk_abreast(trees, t, keys)
-        for j in range(ABREAST):
+        for j in range(max(0, first * group - t), min(ABREAST, end * group - t)):
             add_leaf(trees, ends[j], trees.targets[t + j], table.terms, totals)
             if beyond_margin(totals, margins[t + j]):
                 return int(4 * ((t + j + 1) // group) + BEST)

@@ -223,7 +223,10 @@ def simd_early(
         fill_places(table_address, start, stop, codes, found)
         for g in range(start, stop):
             at = LANES * (g - start)
-            for j in range(0, groups.sizes[g], ABREAST):
+            size = groups.sizes[g]
+            if end < table.models:
+                size = min(size, end - LANES * g)
+            for j in range(max(0, first - LANES * g), size, ABREAST):
                 before, eight = total, uint64((LANES * g + j) // ABREAST)
                 for k in range(j, j + ABREAST):
                     total += groups.values[leaf_of(groups, g, k, places[at + k])]
@@ -280,7 +283,8 @@ def simd_early_by_margin_part(
     while start < last:
         stop = next_groups(start, last)
         fill_places(table_address, start, stop, codes, found)
-        for t in range(LANES * start, min(LANES * stop, table.trees)):
+        low, high = max(LANES * start, first * group), min(LANES * stop, end * group)
+        for t in range(low, high):
             place = places[t - LANES * start]
             leaf = leaf_of(groups, t // LANES, t % LANES, place)
             add_leaf(groups, leaf, groups.targets[t], table.terms, totals)

@@ -8,13 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from polydom.features.errors import BadInput, BadModel
+from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
+from polydom.models.early_exit.ensemble import as_ensemble
+from polydom.models.early_exit.model_part import ModelPart
 from polydom.models.scoring.scorer import PackedTerms
 from polydom.models.scoring.stopping_rule import UNDECIDED, Limits, Margins, Stops
+from polydom.models.scoring.stored_arrays import Stored
 from tests.models.lattices.test_one_row import Sizes, drawn, packed_of, rows
 from tests.support.examples import few
+from tests.support.indexes.stopping_records import draw_rows, make_index
 from tests.support.models.drawn_trees import drawn_trees, packed, rows_of
-
-pytestmark = pytest.mark.jit
 
 
 def drawn_limits(draw: np.random.Generator, size: int) -> Limits:
@@ -55,6 +59,7 @@ def same(terms: PackedTerms, X: Any, size: int, draw: np.random.Generator) -> No
         assert (found.tobytes(), own) == (whole.tobytes(), code)
 
 
+@pytest.mark.jit
 @settings(max_examples=few(15))
 @given(seed=st.integers(0, 9999), count=st.sampled_from([1, 6, 7, 64, 130, 300]))
 def test_trees_of_two_classes(seed: int, count: int) -> None:
@@ -66,6 +71,7 @@ def test_trees_of_two_classes(seed: int, count: int) -> None:
             same(laid, rows_of(trees), count, draw)
 
 
+@pytest.mark.jit
 @settings(max_examples=few(15))
 @given(
     seed=st.integers(0, 9999),
@@ -81,6 +87,7 @@ def test_trees_of_more_classes(seed: int, size: int, group: int) -> None:
             same(laid, rows_of(trees), size, draw)
 
 
+@pytest.mark.jit
 @settings(max_examples=few(20))
 @given(
     seed=st.integers(0, 9999),
@@ -94,3 +101,125 @@ def test_lattices(seed: int, T: int, R: int, simplex: bool) -> None:
     stops: Stops = drawn_limits(draw, T) if R == 1 else drawn_margins(draw, T, 1)
     laid = packed_of(lattices, draw.permutation(T), stops)
     same(laid, rows(lattices, seed)[:20], T, draw)
+
+
+def exits_of(classes: int) -> EarlyExit | MarginExit:
+    """The evaluator of 40 trees for two classes, or of 20 rounds for three."""
+    package = make_index(classes).package
+    assert package is not None
+    exits = package.early_exits[2]
+    assert exits is not None
+    return exits
+
+
+def same_scores(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+ROWS = draw_rows(120, 5)
+CLASSES = pytest.mark.parametrize("classes", [2, 3])
+
+
+def steps_of(exits: EarlyExit | MarginExit) -> list[int]:
+    """Numbers of base models that a part may end with, but for all."""
+    return [*range(exits.step, exits.size, exits.step)]
+
+
+@pytest.mark.jit
+@CLASSES
+def test_a_row_with_time_is_answered_as_by_the_whole_model(classes: int) -> None:
+    exits = exits_of(classes)
+    for first in {steps_of(exits)[0], steps_of(exits)[-1]}:
+        for row in ROWS:
+            found = exits.answer_while(row, first, exits.step, lambda _: True)
+            assert found == exits.answer(row)
+
+
+@CLASSES
+def test_a_row_without_time_is_answered_by_the_sum_so_far(classes: int) -> None:
+    exits = exits_of(classes)
+    scores = exits.terms.base_scores(ROWS)[:, exits.schedule.order]
+    sums = exits.start + scores.cumsum(axis=1)
+    for count in steps_of(exits):
+        codes, shares = exits.cut_off(np.full(len(ROWS), count), sums[:, count - 1])
+        for i, row in enumerate(ROWS):
+            found, whole = exits.answer_first(row, count), exits.answer(row)
+            if whole.used <= count and whole.used < exits.size:
+                assert found == whole
+                continue
+            assert (found.code, found.used) == (codes[i], count)
+            same_scores(found.scores, shares[i])
+
+
+@CLASSES
+def test_rows_that_no_kernel_reads_are_cut_off_alike(classes: int) -> None:
+    exits = exits_of(classes)
+    count = steps_of(exits)[0]
+    for row in ROWS[:20]:
+        found = exits.answer_first(row.astype(np.float64), count)
+        expected = exits.answer_first(row, count)
+        assert (found.code, found.used) == (expected.code, expected.used)
+        same_scores(found.scores, expected.scores)
+
+
+@CLASSES
+def test_many_rows_are_answered_as_one_by_one(classes: int) -> None:
+    exits = exits_of(classes)
+    for X in (ROWS, ROWS.astype(np.float64)):
+        for count in {steps_of(exits)[0], steps_of(exits)[-1]}:
+            codes, scores = exits.first_answers(X, count)
+            for i, row in enumerate(ROWS):
+                one = exits.answer_first(row, count)
+                assert one.code == codes[i]
+                same_scores(one.scores, scores[i])
+
+
+@pytest.mark.jit
+@CLASSES
+def test_time_is_looked_at_between_parts_until_it_is_up(classes: int) -> None:
+    exits = exits_of(classes)
+    bare = as_ensemble(exits.classifier).early_exit(
+        exits.schedule.without_stops(), exits.lines
+    )
+    ends = [*range(exits.step, exits.size, exits.step)]
+    for allowed in range(len(ends) + 1):
+        looks: list[int] = []
+
+        def goes_on(used: int, looks: list[int] = looks, most: int = allowed) -> bool:
+            looks.append(used)
+            return len(looks) <= most
+
+        found = bare.answer_while(ROWS[0], exits.step, exits.step, goes_on)
+        assert looks == ends[: allowed + 1]
+        assert found.used == (looks[-1] if len(looks) > allowed else exits.size)
+
+
+def test_a_schedule_without_class_scores_cuts_no_row_off() -> None:
+    exits = exits_of(2)
+    bare = as_ensemble(exits.classifier).early_exit(exits.schedule.without_stops())
+    assert not bare.has_parts
+    with pytest.raises(BadInput, match="no class scores"):
+        bare.answer_first(ROWS[0], bare.step)
+
+
+@CLASSES
+def test_a_part_is_a_model(classes: int) -> None:
+    exits = exits_of(classes)
+    part = ModelPart(exits, steps_of(exits)[0])
+    again = ModelPart.load(Stored("part", part.arrays()), exits)
+    labels, scores = again.predict(ROWS), again.predict_scores(ROWS)
+    assert again.columns.tolist() == exits.classifier.columns.tolist()
+    for i, row in enumerate(ROWS[:30]):
+        code, own = part.answer(row)
+        assert part.choose(row) == code
+        assert part.classes[code] == labels[i]
+        np.testing.assert_allclose(own, scores[i], rtol=1e-9)
+
+
+@pytest.mark.parametrize("count", [0, -1, 40, 41])
+def test_a_part_has_some_base_models_and_not_all(count: int) -> None:
+    exits, stored = exits_of(2), {"base_models": np.array([count])}
+    with pytest.raises(BadModel, match="no part of a model"):
+        ModelPart.load(Stored("part", stored), exits)
+    with pytest.raises(BadModel, match="no part of a model"):
+        ModelPart.load(Stored("part", {"base_models": np.array([1])}), None)

@@ -20,10 +20,13 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.tables.column_features import columns
+from polydom.indexer.building.costs.cost_curves import cost_curves
+from polydom.indexer.building.exits.ladder import Rung, add_rungs
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.models import compile
+from polydom.models.early_exit.model_part import ModelPart
 from polydom.models.scoring.prior import Prior
 
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -109,3 +112,24 @@ def make_index(classes: int = 2) -> Index:
     coefficients = costs.of_many(package.masks)
     coefficients[1:, 0] += MODEL_S
     return Index.from_candidates(coefficients, ACCURACIES, (1, 1), package)
+
+
+# Base models of each rung of the last row, the quality that it lacks, and its seconds
+RUNGS = {2: [(24, 0.05, 4e-5)], 3: [(5, 0.15, 3e-5), (10, 0.05, 6e-5)]}
+
+
+@functools.cache
+def make_ladder_index(classes: int = 2) -> Index:
+    """Make the same index, with a ladder for the last row: further rows from 3 on."""
+    index = make_index(classes)
+    package = index.package
+    assert package is not None
+    exits = package.early_exits[2]
+    assert exits is not None
+    rungs = [
+        Rung(2, ModelPart(exits, count), lost, lost, seconds, seconds)
+        for count, lost, seconds in RUNGS[classes]
+    ]
+    package, qualities = add_rungs(package, index.qualities, rungs)
+    curves = cost_curves(package.costs, package.masks, package.model_s)
+    return Index.from_candidates(curves, qualities, (1, 1), package)

@@ -87,7 +87,7 @@ def test_boosting_behind_a_filling_stops_early_in_an_index(tmp_path: Path) -> No
     build(project, output=tmp_path / "my.pdx")
     package = Index.load(tmp_path / "my.pdx").package
     assert package is not None
-    (stops,) = [one for one in package.early_exits if one is not None]
+    (stops,) = {one for one in package.early_exits if one is not None}
     assert stops.packed is not None
     rows = draw_rows(400, 3)
     rows[np.random.default_rng(3).random(rows.shape) < 0.2] = np.nan
@@ -142,7 +142,7 @@ def test_a_build_fits_schedules_and_says_what_they_are_worth(tmp_path: Path) -> 
     index = build(project, output=tmp_path / "my.pdx")
     package = index.package
     assert package is not None
-    (stops,) = [one for one in package.early_exits if one is not None]
+    (stops,) = {one for one in package.early_exits if one is not None}
     promise = stops.schedule.promise
     assert promise is not None
     # half of the 200 set aside: the model has been trained on what was held out

@@ -1,0 +1,279 @@
+"""Ladders: candidates that answer with the first base models of another's model.
+
+The sum of an ensemble, in the order of its schedule, may be cut off after any base
+model. Each rung of a candidate's ladder is a further candidate of the index, with the
+same features: fewer base models, less time and less quality.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import or_
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.models.early_exit.ensemble import as_ensemble
+from polydom.models.early_exit.model_part import ModelPart
+from polydom.models.scoring.model import Model
+
+from ...index.package import Package
+from ..cache import digest
+from ..candidates import Candidates
+from ..costs.measure_costs import MeasuredCosts
+from ..prepare import Prepared
+from ..project import ExitGoal
+from ..resources import Resources
+from ..training.quality import Metric
+from ..training.refit import KeptModels
+from ..training.train_sets import Trainer
+from .plan_exits import PlanExits, make_schedule_fitter
+from .schedules import Evaluator, divide_aside
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+# A candidate has a ladder if its model takes at least LONG_S seconds in a high
+# quantile, and at least the share PART of the plan's cost. Otherwise a shorter model
+# saves nothing that a caller can feel.
+LONG_S = 4e-5
+PART = 0.1
+FALL = 0.5**0.5  # base models of a rung, as a share of those of the rung above
+FEWEST = 8  # least base models of a rung
+
+
+class Rung(NamedTuple):
+    """A candidate that answers with a part of another candidate's model."""
+
+    row: int  # The candidate whose features and model it has
+    model: ModelPart
+    lost: float  # Quality that the part lacks, compared with the whole model
+    lost_accuracy: float  # Accuracy that it lacks
+    # Costs of its answers, in units of the budget: a high quantile, and the mean
+    cost: float
+    mean_cost: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledRows:
+    """Rows that neither models nor the orders of their base models were fitted to."""
+
+    values: NDArray[np.float32]  # (N, width)
+    targets: Rows  # (N,): Positions of the labels
+
+
+def measure_ladders(
+    candidates: Candidates,
+    kept: KeptModels,
+    exits: PlanExits,
+    data: Prepared,
+    trainer: Trainer,
+    costs: MeasuredCosts,
+    resources: Resources,
+) -> tuple[PlanExits, list[Rung]]:
+    """Measure quality and cost of the rungs of all candidates whose models take long.
+
+    A long model without a schedule gets one that stops no row, for its order of base
+    models. Returns the exits with these schedules, and the rungs. There are no rungs
+    without labelled items that no model and no schedule was fitted to.
+    """
+    goal, rows = data.project.exit_goal, _long_rows(candidates, exits, costs)
+    tested = _untouched(data, goal) if goal is not None and rows else None
+    if goal is None or tested is None:
+        return exits, []
+    rungs: list[Rung] = []
+    evaluators = [*(exits.evaluators or [None] * len(candidates.masks))]
+    fitter = make_schedule_fitter(goal, data, trainer, resources)
+    with resources.progress.stage("measuring ladders", len(rows)) as on_progress:
+        for done, row in enumerate(rows, start=1):
+            on_progress(done, None)
+            model, mask = kept.models[row], candidates.masks[row]
+            evaluator = evaluators[row]
+            if evaluator is None and fitter is not None:
+                evaluator = _without_stops(fitter.fit(model, mask, goal))
+            if evaluator is None or not evaluator.has_parts:
+                continue
+            evaluators[row] = evaluator
+            parts = [ModelPart(evaluator, count) for count in rung_sizes(evaluator)]
+            key = digest(trainer.task.key, mask, [one.count for one in parts], goal)
+            high_s, mean_s = costs.measurer.compare_models(
+                parts, tested.values, name=f"times/{key}"
+            )
+            lost = losses(data.metric, model, parts, tested)
+            for part, less, high, mean in zip(parts, lost, high_s, mean_s, strict=True):
+                seconds = costs.weight * float(high), costs.weight * float(mean)
+                rungs.append(Rung(row, part, *less, *seconds))
+    if rungs:
+        exits = replace(exits, evaluators=tuple(evaluators))
+    return exits, rungs
+
+
+def _without_stops(evaluator: Evaluator | None) -> Evaluator | None:
+    """Return an evaluator with the same order and class scores that stops no row."""
+    if evaluator is None:
+        return None
+    schedule = evaluator.schedule.without_stops()
+    return as_ensemble(evaluator.classifier).early_exit(schedule, evaluator.lines)
+
+
+def rung_sizes(evaluator: Evaluator) -> list[int]:
+    """Return the numbers of base models of an evaluator's rungs, ascending."""
+    size, step = evaluator.size, evaluator.step
+    sizes, count = set[int](), size * FALL
+    while count >= FEWEST:
+        sizes.add(-(-int(count) // step) * step)
+        count *= FALL
+    return sorted(one for one in sizes if one < size)
+
+
+def losses(
+    metric: Metric, whole: Model, parts: Sequence[Model], tested: LabelledRows
+) -> list[tuple[float, float]]:
+    """Return the quality and the accuracy that each part of a model lacks.
+
+    The whole model and its parts answer the same rows. Chance may make a loss negative.
+    """
+
+    def measure(model: Model) -> tuple[float, float]:
+        answers = metric.answers(model, tested.values)
+        right = answers.chosen == tested.targets
+        found = metric.evaluate(answers, tested.targets, np.ones(len(right)))
+        return found.quality, float(right.mean())
+
+    quality, accuracy = measure(whole)
+    return [
+        (quality - own_quality, accuracy - own_accuracy)
+        for own_quality, own_accuracy in map(measure, parts)
+    ]
+
+
+def _long_rows(
+    candidates: Candidates, exits: PlanExits, costs: MeasuredCosts
+) -> list[int]:
+    """Return the candidates whose models are sums, and take long."""
+    return [
+        row
+        for row, mask in enumerate(candidates.masks)
+        if is_long(exits.model_costs[row], costs.of_set(mask), costs.weight)
+    ]
+
+
+def is_long(model_cost: float, set_cost: float, weight: float) -> bool:
+    """Return True if a model's cost is felt, by itself and beside its features' cost.
+
+    `weight` is the number of units of the budget that a second costs.
+    """
+    if model_cost < LONG_S * weight or not weight:
+        return False
+    return model_cost >= PART * (set_cost + model_cost)
+
+
+def _untouched(data: Prepared, goal: ExitGoal) -> LabelledRows | None:
+    """Return labelled rows that models and schedules were not fitted to, if any."""
+    fresh, project = data.fresh, data.project
+    if fresh is None or goal.confidence is None:
+        return None
+    rows = np.arange(len(fresh.codes))
+    if project.refits:  # the schedules were fitted to some of the rows
+        parts = divide_aside(fresh, goal, project.seed)
+        rows = rows[:0] if parts is None else parts[1]
+    rows = rows[rows < len(fresh.codes) - fresh.unlabelled]  # which come last
+    labels = data.table.dataset.labels
+    places = {label: place for place, label in enumerate(labels)}
+    codes = np.array([places.get(label, -1) for label in fresh.labels])
+    targets = codes[fresh.codes[rows]]
+    rows, targets = rows[targets >= 0], targets[targets >= 0]
+    return LabelledRows(fresh.values[rows], targets) if len(rows) else None
+
+
+def add_rungs(
+    package: Package, qualities: Floats, rungs: Sequence[Rung]
+) -> tuple[Package, Floats]:
+    """Return a package and its qualities with the rungs as further candidates.
+
+    A rung is left out if a shorter one is as good. No rung is as good as the whole
+    model: a difference in its favour is luck.
+    """
+    prior = float(qualities[package.masks.tolist().index(0)])
+    kept: list[Rung] = []
+    found: list[float] = []
+    for rung in sorted(rungs, key=lambda one: (one.row, one.model.count)):
+        whole = float(qualities[rung.row])
+        quality = min(max(whole - rung.lost, 0.0), float(np.nextafter(whole, 0.0)))
+        same = kept and kept[-1].row == rung.row
+        if quality > (found[-1] if same else prior):
+            kept.append(rung)
+            found.append(quality)
+    if not kept:
+        return package, qualities
+    rows = np.array([rung.row for rung in kept])
+    qualities = np.append(qualities, found)
+    model_s = np.append(package.model_s, [rung.cost for rung in kept])
+    mean_s = np.append(package.mean_s, [rung.mean_cost for rung in kept])
+    masks = np.append(package.masks, package.masks[rows])
+    orders = package.orders + tuple(package.orders[row] for row in rows)
+    first = len(package.masks)
+    fallbacks = tuple(
+        fallbacks_of(
+            first + place, orders[first + place], masks.tolist(), qualities, model_s
+        )
+        for place in range(len(kept))
+    )
+    steps = [len(order) for order in orders[first:]]
+    never = tuple((np.inf,) * (k + 1) for k in steps)
+    at_end = tuple((0.0,) * k + (1.0,) for k in steps)
+    lost = [rung.lost_accuracy for rung in kept]
+    accuracies = package.accuracies
+    if len(accuracies):
+        accuracies = np.append(accuracies, np.clip(accuracies[rows] - lost, 0.0, 1.0))
+    meta = dict(package.meta)
+    if "observed" in meta:
+        observed = meta["observed"]
+        less = (observed[rung.row] - max(rung.lost, 0.0) for rung in kept)
+        meta["observed"] = [*observed, *less]
+    if meta.get("refitted"):
+        meta["refitted"] = [*meta["refitted"], *(meta["refitted"][row] for row in rows)]
+    larger = replace(
+        package,
+        masks=masks,
+        orders=orders,
+        fallbacks=package.fallbacks + fallbacks,
+        models=package.models + tuple(rung.model for rung in kept),
+        early_exits=package.early_exits + tuple(rung.model.evaluator for rung in kept),
+        model_s=model_s,
+        whole_s=np.append(package.whole_s, package.whole_s[rows]),
+        mean_s=mean_s,
+        margins=package.margins and package.margins + never,
+        ends=package.ends and package.ends + at_end,
+        accuracies=accuracies,
+        meta=meta,
+    )
+    return larger, qualities
+
+
+def fallbacks_of(
+    rung: int,
+    order: Sequence[int],
+    masks: Sequence[int],
+    qualities: Floats,
+    costs: Floats,
+) -> tuple[int, ...]:
+    """Return the rows that answer after 0, 1, ... features of a rung's plan.
+
+    They are the best rows with the features computed so far among those that are not
+    better than the rung, and whose models cost no more; the prior is always one.
+    `order` are the plan's features; the rest is about all rows of the index. The last
+    answer is the rung's.
+    """
+    cheap = (costs <= costs[rung]) | (np.array(masks) == 0)
+    allowed = np.flatnonzero((qualities <= qualities[rung]) & cheap)
+    done = accumulate((1 << feature for feature in order[:-1]), or_, initial=0)
+    answers = [
+        max(
+            (row for row in allowed.tolist() if not masks[row] & ~computed),
+            key=lambda row: qualities[row],
+        )
+        for computed in done
+    ]
+    return (*answers, rung)
