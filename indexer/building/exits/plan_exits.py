@@ -7,7 +7,7 @@ asks for a confidence, exits are calibrated on items that no other stage uses.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +110,13 @@ class Trial:
     saved: float = 0.0
     evaluator: Evaluator | None = None
     times: AnswerTimes | None = None
+
+
+class Gain(NamedTuple):
+    """What the best exits of a plan save, also if it is too little to keep them."""
+
+    call: float  # Mean cost of a whole call without exits
+    saved: float  # Mean cost that exits save of it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,7 +223,7 @@ class PlanExitFitter:
             costs = PlanCosts(candidates, steps, model_costs[candidates])
             best, gain = self._best(costs, masks[row], models[row], timer)
             facts.append({"row": row, **self._facts(costs, best, models[row])})
-            facts[-1] |= {"call": self.answering + costs.whole, "gain": gain}
+            facts[-1] |= {"call": gain.call, "gain": gain.saved}
             facts[-1]["scores"] = self._forecasts(costs, best, models)
             margins.append(tuple(best.checkpoints.thresholds.tolist()))
             evaluators.append(best.evaluator)
@@ -243,18 +250,16 @@ class PlanExitFitter:
 
     def _best(
         self, costs: PlanCosts, mask: int, model: Model, timer: Timer
-    ) -> tuple[Trial, float]:
+    ) -> tuple[Trial, Gain]:
         """Choose the kind of a plan's exits, then fit and calibrate exits of this kind.
 
         If there is a choice and a confidence, the `rehearsal` makes it. Calibration
         items play no part in it, and only the chosen exits are calibrated: the best of
         several calibrated exits would break its promise more often than each of them.
-        If the exits save too little, the result has none.
-
-        The second value is what the exits save of a call's mean cost, also if it is too
+        If the exits save too little, the result has none; the second value says how
         little. If the whole model costs too little for a schedule, it counts as saved.
         """
-        least = self.least_gain(self.answering + costs.whole)
+        least = self.least_gain(self._call(costs))
         nothing = Trial(CheckpointExits(np.full(len(costs.steps), np.inf)))
         cheap = float(costs.checks[-1])
         if self.schedules is None or cheap >= least or not can_stop(model):
@@ -263,15 +268,22 @@ class PlanExitFitter:
         if self.rehearsal is not None and len(kinds) > 1:
             own = self.rehearsal.searched(mask)
             best = self.rehearsal._compared(kinds, costs, mask, own, timer, least)
-            if best.saved < least:
-                return nothing, max(best.saved, cheap)
+            call = self._call(costs, best.times)
+            if best.saved < self.least_gain(call):
+                return nothing, Gain(call, max(best.saved, cheap))
             kinds = [best.kind]
         if not kinds:
-            return nothing, cheap
+            return nothing, Gain(self._call(costs), cheap)
         best = self._compared(kinds, costs, mask, model, timer, least)
-        if best.saved < least:
-            return nothing, max(best.saved, cheap)
-        return best, best.saved
+        call = self._call(costs, best.times)
+        if best.saved < self.least_gain(call):
+            return nothing, Gain(call, max(best.saved, cheap))
+        return best, Gain(call, best.saved)
+
+    def _call(self, costs: PlanCosts, times: AnswerTimes | None = None) -> float:
+        """Return the cost of a call without exits; `times` are those of its model."""
+        model = costs.checks[-1] if times is None else self.weight * times.whole_s
+        return float(self.answering + costs.steps.sum() + model)
 
     def _kinds(self, costs: PlanCosts, model: Model, least: float) -> list[Kind]:
         """Return the kinds of exits that the plan of a model can have.
