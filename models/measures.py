@@ -15,6 +15,7 @@ weights : (N,), optional
     Weight of each row, finite, >= 0 and not all 0; 1 by default.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,15 +167,18 @@ def auc(
     one-vs-rest). The mean leaves out a class if no row or every row has it, and is NaN
     if no class is left.
     """
-    own, given = _codes("labels", labels), _scores(scores)
-    each = _weights(own, given, weights)
-    count = given.shape[1]
-    if count < 2:
-        raise BadInput(f"{count} classes have scores; at least two are needed")
-    tested = [1] if count == 2 else range(count)
-    areas = [_area(own == k, given[:, k], each) for k in tested]
-    found = [area for area in areas if area is not None]
-    return float(np.mean(found)) if found else float("nan")
+    return _mean_of_classes(_area, labels, scores, weights)
+
+
+def average_precision(
+    labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
+) -> float:
+    """Compute the average precision, in [0, 1]; K >= 2.
+
+    It is the mean precision of the answers "all rows with at least this score are of
+    the class", over the scores of the class's rows. The classes are those of `auc`.
+    """
+    return _mean_of_classes(_precision, labels, scores, weights)
 
 
 def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -253,6 +257,37 @@ def are_probabilities(scores: Floats) -> bool:
     """Return True if scores (N, K) are probabilities, up to rounding in float32."""
     sums = scores.sum(axis=1)
     return bool((scores >= 0).all() and (abs(sums - 1) <= WHOLE).all())
+
+
+def _mean_of_classes(
+    measure: Callable[[NDArray[np.bool_], Floats, Floats], float | None],
+    labels: ArrayLike,
+    scores: ArrayLike,
+    weights: ArrayLike | None,
+) -> float:
+    """Compute the mean of a measure over the classes, or the second of two classes."""
+    own, given = _codes("labels", labels), _scores(scores)
+    each = _weights(own, given, weights)
+    count = given.shape[1]
+    if count < 2:
+        raise BadInput(f"{count} classes have scores; at least two are needed")
+    tested = [1] if count == 2 else range(count)
+    values = [measure(own == k, given[:, k], each) for k in tested]
+    found = [value for value in values if value is not None]
+    return float(np.mean(found)) if found else float("nan")
+
+
+def _precision(
+    is_own: NDArray[np.bool_], scores: Floats, weights: Floats
+) -> float | None:
+    """Compute the average precision of one class; None if its rows have no weight."""
+    _, rank = np.unique(-scores, return_inverse=True)
+    own = np.bincount(rank, weights * is_own)
+    if not own.sum() > 0:
+        return None
+    seen = np.cumsum(np.bincount(rank, weights))
+    precisions = np.divide(np.cumsum(own), seen, np.zeros_like(seen), where=seen > 0)
+    return float(own @ precisions / own.sum())
 
 
 def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float | None:

@@ -36,6 +36,7 @@ Measure = Literal[
     "balanced_accuracy",
     "macro_f1",
     "auc",
+    "average_precision",
     "log_loss",
     "cost",
     "precision_at",
@@ -44,7 +45,8 @@ Measure = Literal[
     "r2",
     "mae",
 ]
-OF_SCORES = ("auc", "log_loss")  # measures of scores, not of the chosen class alone
+# Measures of scores, not of the chosen class alone.
+OF_SCORES = ("auc", "average_precision", "log_loss")
 # Measures by which a threshold between two classes is chosen, and what `at` needs.
 OF_THRESHOLDS: Final = {
     "precision_at": "recall",
@@ -241,15 +243,16 @@ class Quality(Part, frozen=True):
         Metric. For classes: "accuracy" (the default); "balanced_accuracy", the mean of
         the classes' shares of right answers; "macro_f1", the mean F1 of the classes;
         "auc", the area under the ROC curve (with more than two classes, the mean area
-        of each class against the rest); "log_loss", whose quality exp(-loss) is the
-        geometric mean of the probabilities given to the right classes; "cost", by the
-        costs of wrong answers; or, for two classes, "precision_at", "recall_at" or
-        "f_beta" of the class `positive`. The last three, and "cost" for two classes,
-        choose a threshold: for each candidate, the score from which the answer is that
-        class, by the items that quality is measured on. For numbers: "r2" (the
-        default), 1 minus the ratio of the model's squared error to the error of always
-        answering the mean label; or "mae", the same with absolute errors and the median
-        label.
+        of each class against the rest); "average_precision", the mean precision over
+        the items of the second class (with more than two classes, the mean over the
+        classes); "log_loss", whose quality exp(-loss) is the geometric mean of the
+        probabilities given to the right classes; "cost", by the costs of wrong answers;
+        or, for two classes, "precision_at", "recall_at" or "f_beta" of the class
+        `positive`. The last three, and "cost" for two classes, choose a threshold: for
+        each candidate, the score from which the answer is that class, by the items that
+        quality is measured on. For numbers: "r2" (the default), 1 minus the ratio of
+        the model's squared error to the error of always answering the mean label; or
+        "mae", the same with absolute errors and the median label.
     costs
         For "cost": costs of answers, by the right class and then by the answer, such as
         `{ spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer without an entry

@@ -67,8 +67,9 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         quarter, or for five-fold cross-validation if there are few items.
     measure
         Quality to maximise: "accuracy", "balanced_accuracy", "macro_f1", "auc",
-        "log_loss" or "cost". A learner that accepts class weights is trained with
-        weights that suit the measure; see `[quality]` of PROJECT.toml.
+        "average_precision", "log_loss" or "cost". A learner that accepts class
+        weights is trained with weights that suit the measure; see `[quality]` of
+        PROJECT.toml.
     confusion_costs
         Costs for the measure "cost": `confusion_costs[right][answer]` is the cost of an
         answer. Costs that are not named are 0 for right answers, and 1 for wrong ones.

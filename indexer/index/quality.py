@@ -15,6 +15,7 @@ OF_CLASSES: Final = {
     "balanced_accuracy": "balanced accuracy",
     "macro_f1": "macro F1",
     "auc": "AUC",
+    "average_precision": "average precision",
     "log_loss": "exp(-log loss)",
     "cost": "1 - cost",
     "precision_at": "precision at the wanted recall",

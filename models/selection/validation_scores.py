@@ -9,7 +9,7 @@ import numpy as np
 from polydom.features.errors import BadInput
 from polydom.features.wording import nearest
 
-from ..measures import auc, d2_absolute, r2
+from ..measures import auc, average_precision, d2_absolute, r2
 
 Scorer = Callable[..., float]  # (fitted estimator, X, y, sample_weight=None)
 
@@ -34,14 +34,21 @@ class Score:
 
 
 def _auc(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """Return the AUC of probabilities; if there are none, of decision values."""
+    return auc(np.searchsorted(model.classes_, y), _scores(model, X), sample_weight)
+
+
+def _average_precision(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    codes = np.searchsorted(model.classes_, y)
+    return average_precision(codes, _scores(model, X), sample_weight)
+
+
+def _scores(model: Any, X: Any) -> Any:
+    """Return probabilities of the classes; if there are none, decision values."""
     if hasattr(model, "predict_proba"):
-        scores = model.predict_proba(X)
-    else:
-        # Two classes have one decision function, but `auc` takes a column per class.
-        margin = model.decision_function(X)
-        scores = margin if margin.ndim == 2 else np.column_stack([-margin, margin])
-    return auc(np.searchsorted(model.classes_, y), scores, sample_weight)
+        return model.predict_proba(X)
+    # Two classes have one decision function, but measures take a column per class.
+    margin = model.decision_function(X)
+    return margin if margin.ndim == 2 else np.column_stack([-margin, margin])
 
 
 def _r2(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -61,6 +68,7 @@ SCORES = {
     "recall": Score("recall_macro", 1.0),
     "macro_f1": Score("f1_macro", 1.0),
     "auc": Score(_auc, 1.0),
+    "average_precision": Score(_average_precision, 1.0),
     "log_loss": Score("neg_log_loss", 0.0),
     "squared_error": Score("neg_mean_squared_error", 0.0, labels=False),
     "r2": Score(_r2, 1.0, labels=False),

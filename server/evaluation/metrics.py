@@ -271,7 +271,8 @@ class ClassMetrics(Metrics):
             "accuracy": right,
             "balanced_accuracy": measures.balanced_accuracy(own, answered),
             "macro_f1": measures.macro_f1(own, answered),
-            "auc": self._area(scores, every),
+            "auc": self._ranked("auc", scores, every),
+            "average_precision": self._ranked("average_precision", scores, every),
             "log_loss": self._loss(scores, every),
         }
 
@@ -285,8 +286,8 @@ class ClassMetrics(Metrics):
         """
         if self._costs is not None:
             return self._saved(self._costs, answered, weights)
-        if self._measure == "auc":
-            return self._area(scores, weights)
+        if self._measure in ("auc", "average_precision"):
+            return self._ranked(self._measure, scores, weights)
         if self._measure == "log_loss":
             loss = self._loss(scores, weights)
             return None if loss is None else exp(-loss)
@@ -340,9 +341,14 @@ class ClassMetrics(Metrics):
             return None
         return scores
 
-    def _area(self, scores: Floats | None, weights: Floats) -> float | None:
-        area = None if scores is None else measures.auc(self._own, scores, weights)
-        return None if area is None or np.isnan(area) else area
+    def _ranked(
+        self, measure: str, scores: Floats | None, weights: Floats
+    ) -> float | None:
+        """Return a measure of how scores order answers; None without scores."""
+        if scores is None:
+            return None
+        value = float(getattr(measures, measure)(self._own, scores, weights))
+        return None if np.isnan(value) else value
 
     def _loss(self, scores: Floats | None, weights: Floats) -> float | None:
         if scores is None or not measures.are_probabilities(scores):

@@ -25,12 +25,13 @@ class Result(msgspec.Struct, kw_only=True):
     standard_error: float | None
     # Share of right answers; a missing answer counts as wrong
     accuracy: float | UnsetType = UNSET
-    # `balanced_accuracy`, `macro_f1`, `auc`, `log_loss`: as in `models.measures`. AUC
-    # and log loss are None if an answer came without scores, or if they are undefined;
-    # log loss also if scores are not probabilities.
+    # `balanced_accuracy`, `macro_f1`, `auc`, `average_precision`, `log_loss`: as in
+    # `models.measures`. The last three are None if an answer came without scores, or if
+    # they are undefined; log loss also if scores are not probabilities.
     balanced_accuracy: float | UnsetType = UNSET
     macro_f1: float | UnsetType = UNSET
     auc: float | UnsetType | None = UNSET
+    average_precision: float | UnsetType | None = UNSET
     log_loss: float | UnsetType | None = UNSET
     # `r2`, `mae`, `rmse`: only for numbers, as in `models.measures`; for a missing
     # answer, the prior's number counts. `rmse` is the root of the mean squared error.

@@ -65,6 +65,14 @@ def test_measures_of_scores_are_those_of_scikit_learn(drawn: dict[str, Any]) -> 
         for k in tested
         if 0 < (own == k).sum() < len(own)
     ]
+    precisions = [
+        metrics.average_precision_score(own == k, scores[:, k], sample_weight=weights)
+        for k in tested
+        if (own == k).any()
+    ]
+    if precisions:
+        found = measures.average_precision(own, scores, weights)
+        assert found == pytest.approx(np.mean(precisions))
     area = measures.auc(own, scores, weights)
     if areas:
         assert area == pytest.approx(np.mean(areas))

@@ -190,14 +190,29 @@ class Metric:
         return Evaluation(quality, quality * (1 + logs - mean))
 
     def _auc(self, answers: Answers, targets: Codes, weights: Floats) -> Evaluation:
+        return self._mean_of_classes(_area, answers, targets, weights)
+
+    def _average_precision(
+        self, answers: Answers, targets: Codes, weights: Floats
+    ) -> Evaluation:
+        return self._mean_of_classes(_ranked_precision, answers, targets, weights)
+
+    def _mean_of_classes(
+        self,
+        measure: Callable[[NDArray[np.bool_], Floats, Floats], Evaluation | None],
+        answers: Answers,
+        targets: Codes,
+        weights: Floats,
+    ) -> Evaluation:
+        """Evaluate each class against the rest, or the second of two classes."""
         assert answers.scores is not None
         tested = [1] if self.classes == 2 else range(self.classes)
-        found = [_area(targets == k, answers.scores[:, k], weights) for k in tested]
-        areas = [one for one in found if one is not None]
-        if not areas:
+        found = [measure(targets == k, answers.scores[:, k], weights) for k in tested]
+        known = [one for one in found if one is not None]
+        if not known:
             return Evaluation(0.5, np.full(len(targets), 0.5))
-        quality = float(np.mean([one.quality for one in areas]))
-        return Evaluation(quality, np.mean([one.parts for one in areas], axis=0))
+        quality = float(np.mean([one.quality for one in known]))
+        return Evaluation(quality, np.mean([one.parts for one in known], axis=0))
 
     def _r2(self, answers: Answers, targets: Floats, weights: Floats) -> Evaluation:
         centre = np.average(targets, weights=weights)
@@ -217,6 +232,7 @@ MEASURES: Mapping[str, Callable[[Metric, Answers, Any, Floats], Evaluation]] = {
     "balanced_accuracy": Metric._balanced_accuracy,
     "macro_f1": Metric._macro_f1,
     "auc": Metric._auc,
+    "average_precision": Metric._average_precision,
     "log_loss": Metric._log_loss,
     "cost": Metric._cost,
     "precision_at": Metric._precision,
@@ -285,3 +301,25 @@ def _area(own: NDArray[np.bool_], scores: Floats, weights: Floats) -> Evaluation
     shares = np.where(own, total, others) / len(own)
     placed = np.where(own, below[rank], above[rank])
     return Evaluation(quality, quality + (placed - quality) / shares)
+
+
+def _ranked_precision(
+    own: NDArray[np.bool_], scores: Floats, weights: Floats
+) -> Evaluation | None:
+    """Return the average precision of one class; None if `own` (N,) is never True.
+
+    An item's contribution is the derivative by its weight: an item of the class adds
+    its own precision, and each item changes the precision at its score and below.
+    """
+    _, rank = np.unique(-scores, return_inverse=True)
+    hits = np.bincount(rank, np.where(own, weights, 0.0))
+    total = hits.sum()
+    if not total > 0:
+        return None
+    seen, right = np.cumsum(np.bincount(rank, weights)), np.cumsum(hits)
+    quality = float(hits @ (right / seen) / total)
+    # derivatives of the sum of `hits * right / seen`, over this score and lower ones
+    missed = np.cumsum((hits * right / seen**2)[::-1])[::-1]
+    gained = np.cumsum((hits / seen)[::-1])[::-1] + right / seen
+    slopes = np.where(own, gained[rank] - quality, 0.0) - missed[rank]
+    return Evaluation(quality, quality + slopes * len(own) / total)

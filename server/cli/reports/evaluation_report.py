@@ -100,9 +100,11 @@ def _show_qualities(
 def _show_measures(found: Evaluation, unit: str, console: "Console") -> None:
     rows = []
     for one in (*found.budgets, *found.beside):
-        numbers = (one.balanced_accuracy, one.macro_f1, one.auc, one.log_loss)
-        rows.append([_named(one, unit), *map(_shown, numbers)])
-    heads = ["", "balanced accuracy", "macro F1", "AUC", "log loss"]
+        numbers = (one.balanced_accuracy, one.macro_f1, one.auc)
+        more = (one.average_precision, one.log_loss)
+        rows.append([_named(one, unit), *map(_shown, (*numbers, *more))])
+    heads = ["", "balanced accuracy", "macro F1", "AUC", "average precision"]
+    heads.append("log loss")
     print_table(console, heads, rows, title="\nother measures")
 
 

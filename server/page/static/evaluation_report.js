@@ -67,7 +67,8 @@ function table() {
     : {
       ...(found.measure === "accuracy" ? {} : { accuracy: (one) => known(one.accuracy) }),
       "balanced accuracy": (one) => known(one.balanced_accuracy), "macro F1": (one) => known(one.macro_f1),
-      AUC: (one) => known(one.auc), "log loss": (one) => known(one.log_loss),
+      AUC: (one) => known(one.auc), "average precision": (one) => known(one.average_precision),
+      "log loss": (one) => known(one.log_loss),
     };
   const times = [qualityOf(found), "expected", "inside", "early", "half within", "99 of 100 within"];
   const rows = everybody.map((one) => [

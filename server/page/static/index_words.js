@@ -5,6 +5,7 @@ import { digits, listed, showFactor } from "./dom.js";
 export const WITHOUT = { classes: "the most frequent class", regression: "the mean" };
 const QUALITIES = {
   accuracy: "accuracy", balanced_accuracy: "balanced accuracy", macro_f1: "macro F1", auc: "AUC",
+  average_precision: "average precision",
   log_loss: "exp(-log loss)", cost: "1 - cost", r2: "R2", mae: "1 - relative MAE",
 };
 

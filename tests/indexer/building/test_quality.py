@@ -52,6 +52,7 @@ MEASURED: dict[str, dict[str, Any]] = {
     "balanced_accuracy": {},
     "macro_f1": {},
     "auc": {},
+    "average_precision": {},
     "log_loss": {},
     "cost": {"costs": COSTS},
 }
@@ -109,8 +110,8 @@ def defined(
     chosen: NDArray[np.int64],
     scores: NDArray[np.float64],
 ) -> float:
-    if measure == "auc":
-        return measures.auc(codes, scores)
+    if measure in ("auc", "average_precision"):
+        return float(getattr(measures, measure)(codes, scores))
     if measure == "log_loss":
         return float(np.exp(-measures.log_loss(codes, scores)))
     if measure == "cost":

@@ -40,7 +40,7 @@ def judged(replies: Sequence[Plain], known: Sequence[str]) -> dict[str, Any]:
         macro = metrics.f1_score(
             labels, answers, labels=own, average="macro", zero_division=0
         )
-    area, loss = scored(replies, known)
+    area, precision, loss = scored(replies, known)
     took = [one.took_ms for one in replies]
     return {
         "accuracy": sum(one.label == one.answer for one in replies) / len(replies),
@@ -48,6 +48,7 @@ def judged(replies: Sequence[Plain], known: Sequence[str]) -> dict[str, Any]:
         "balanced_accuracy": balanced,
         "macro_f1": macro,
         "auc": area,
+        "average_precision": precision,
         "log_loss": loss,
         "p50_ms": float(np.percentile(took, 50)),
         "p99_ms": float(np.percentile(took, 99)),
@@ -57,20 +58,23 @@ def judged(replies: Sequence[Plain], known: Sequence[str]) -> dict[str, Any]:
 
 def scored(
     replies: Sequence[Plain], known: Sequence[str]
-) -> tuple[float | None, float | None]:
-    """AUC and log loss; None where an answer has no scores, or there are none."""
+) -> tuple[float | None, float | None, float | None]:
+    """AUC, average precision, log loss; None where an answer has no scores."""
     if any(one.scores is None for one in replies):
-        return None, None
-    areas, losses = [], []
+        return None, None, None
+    areas, precisions, losses = [], [], []
     for name in known[1:] if len(known) == 2 else known:
         own = [one.label == name for one in replies]
+        given = [(one.scores or {}).get(name, 0.0) for one in replies]
+        if any(own):
+            precisions.append(metrics.average_precision_score(own, given))
         if 0 < sum(own) < len(own):
-            given = [(one.scores or {}).get(name, 0.0) for one in replies]
             areas.append(metrics.roc_auc_score(own, given))
     for one in replies:
         share = (one.scores or {}).get(one.label, 0.0)
         losses.append(-np.log(max(share, 2.0**-52)))
-    return (float(np.mean(areas)) if areas else None), float(np.mean(losses))
+    ranked = (float(np.mean(one)) if one else None for one in (areas, precisions))
+    return *ranked, float(np.mean(losses))  # type: ignore[return-value]
 
 
 def error_by_parts(

@@ -56,8 +56,8 @@ def defined(measure: str, answers: Answers, targets: object, weights: Floats) ->
     match measure:
         case "accuracy" | "balanced_accuracy" | "macro_f1":
             return float(getattr(measures, measure)(targets, chosen, weights))
-        case "auc":
-            return measures.auc(targets, scores, weights)  # type: ignore[arg-type]
+        case "auc" | "average_precision":
+            return float(getattr(measures, measure)(targets, scores, weights))
         case "log_loss":
             return float(np.exp(-measures.log_loss(targets, scores, weights)))  # type: ignore[arg-type]
         case "cost":
