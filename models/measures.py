@@ -113,6 +113,74 @@ def brier(
     return float(np.average(errors / halves, weights=each))
 
 
+class Rates(NamedTuple):
+    """How one class is found: precision, recall and F1, each None if undefined."""
+
+    precision: float | None  # Share of the rows with this choice that have this label
+    recall: float | None  # Share of the rows with this label that have this choice
+    f1: float | None  # Harmonic mean of the two; undefined without rows of either
+
+
+def rates(
+    labels: ArrayLike,
+    choices: ArrayLike,
+    classes: int,
+    weights: ArrayLike | None = None,
+) -> list[Rates]:
+    """Compute precision, recall and F1 of the classes 0 to `classes` - 1."""
+    found = [sums[:classes] for sums in _hits(labels, choices, weights)]
+    right, own, chosen = (np.pad(sums, (0, classes - len(sums))) for sums in found)
+
+    def share(hits: float, count: float) -> float | None:
+        return float(hits / count) if count > 0 else None
+
+    return [
+        Rates(share(r, c), share(r, o), share(2 * r, o + c))
+        for r, o, c in zip(right, own, chosen, strict=True)
+    ]
+
+
+def f_beta(one: Rates, beta: float) -> float:
+    """Return F-beta of a class: recall counts `beta` times as much as precision.
+
+    It is 0 if the class is never chosen or never a label.
+    """
+    precision, recall = one.precision or 0.0, one.recall or 0.0
+    both = beta**2 * precision + recall
+    return (1 + beta**2) * precision * recall / both if both else 0.0
+
+
+class CurvePoint(NamedTuple):
+    """Precision and recall of a class that is chosen from a score on."""
+
+    threshold: float
+    precision: float
+    recall: float
+
+
+def precision_recall_curve(
+    own: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
+) -> list[CurvePoint]:
+    """Compute precision and recall at each distinct score, the highest first.
+
+    `own` (N,) is 1 for rows of the class and else 0, and `scores` (N,) are the scores
+    of the class. Returns an empty list if no row is of the class.
+    """
+    flags, given = _codes("labels", own), np.asarray(scores, np.float64)
+    each = _weights(flags, given, weights)
+    _refuse_nan("scores", given)
+    order = np.argsort(-given, kind="stable")
+    ranked, weighed = given[order], each[order]
+    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
+    hits = np.cumsum(weighed * (flags[order] == 1))[last]
+    found = np.cumsum(weighed)[last]
+    if not hits[-1] > 0:
+        return []
+    precision = np.divide(hits, found, out=np.zeros_like(hits), where=found > 0)
+    points = zip(ranked[last], precision, hits / hits[-1], strict=True)
+    return [CurvePoint(*map(float, point)) for point in points]
+
+
 class Bin(NamedTuple):
     """Rows whose probability lies in one of `BINS` equal parts of [0, 1]."""
 
@@ -171,14 +239,19 @@ def auc(
 
 
 def average_precision(
-    labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
+    labels: ArrayLike,
+    scores: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    positive: int = 1,
 ) -> float:
     """Compute the average precision, in [0, 1]; K >= 2.
 
     It is the mean precision of the answers "all rows with at least this score are of
-    the class", over the scores of the class's rows. The classes are those of `auc`.
+    the class", over the scores of the class's rows. The classes are those of `auc`; of
+    two classes, it is that of the class `positive`.
     """
-    return _mean_of_classes(_precision, labels, scores, weights)
+    return _mean_of_classes(_precision, labels, scores, weights, positive)
 
 
 def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -264,14 +337,15 @@ def _mean_of_classes(
     labels: ArrayLike,
     scores: ArrayLike,
     weights: ArrayLike | None,
+    positive: int = 1,
 ) -> float:
-    """Compute the mean of a measure over the classes, or the second of two classes."""
+    """Compute the mean of a measure over the classes, or that of one of two classes."""
     own, given = _codes("labels", labels), _scores(scores)
     each = _weights(own, given, weights)
     count = given.shape[1]
     if count < 2:
         raise BadInput(f"{count} classes have scores; at least two are needed")
-    tested = [1] if count == 2 else range(count)
+    tested = [positive] if count == 2 else range(count)
     values = [measure(own == k, given[:, k], each) for k in tested]
     found = [value for value in values if value is not None]
     return float(np.mean(found)) if found else float("nan")

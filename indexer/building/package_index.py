@@ -36,6 +36,11 @@ from .training.train_sets import Trainer
 
 SAMPLES = 6
 SAMPLES_BYTES = 1 << 20  # bytes of all samples, unless the first alone has more
+ONLY_PRIOR = (
+    "THIS INDEX HOLDS ONLY THE PRIOR: it answers every item alike, because no set of "
+    "features was better by the measure of quality. Better features, another learner, "
+    "or another [quality] measure is needed"
+)
 LARGEST_SAMPLE = MAX_HEADER_BYTES // 2
 
 
@@ -57,7 +62,7 @@ def package_index(
     if kept.measured is not None:
         measured = measured.joined(kept.measured)
     measured = costs.curves.measured.joined(measured)
-    report = _report(data, choice, trainer, costs, searched)
+    report = _report(data, choice, trainer, costs, searched, candidates)
     report |= _facts_of_kept(data, trainer, searched, candidates, kept, measured)
     if costs.weight and report["samples"]:
         report["pace"] = _pace(report["samples"], data, trainer, costs, kept, masks)
@@ -111,6 +116,7 @@ def _report(
     trainer: Trainer,
     costs: MeasuredCosts,
     searched: SearchedSets,
+    candidates: Candidates,
 ) -> dict[str, Any]:
     project, dataset = data.project, data.table.dataset
     weights = {unit: w for unit, w in project.costs.weights.items() if w}
@@ -124,7 +130,10 @@ def _report(
         "tested": sum(len(test) for _, test in trainer.task.splits),
         "skipped": [list(one) for one in dataset.skipped],
         "columns": msgspec.to_builtins(data.facts.columns),
-        "warnings": data.facts.warnings,
+        "warnings": [
+            *([ONLY_PRIOR] if candidates.masks == [0] else []),
+            *data.facts.warnings,
+        ],
         "testing": msgspec.to_builtins(project.search),
         "quantile": project.costs.quantile,
         "curves": costs.curves.facts(data.table.features.extractor),
@@ -154,6 +163,9 @@ def _facts_of_kept(
         facts |= _facts_of_numbers(masks, data, trainer)
     if data.metric.classes == 2:
         facts["positive"] = data.metric.positive
+    if (goal := data.metric.goal) is not None:
+        named = ("least", "confidence", "beta")
+        facts["goal"] = {name: getattr(goal, name) for name in named}
     decided = [trainer.decisions.get(mask, Decision()).fitted for mask in masks]
     if any(decided):
         facts["calibration"] = [one and one.facts() for one in decided]

@@ -181,8 +181,10 @@ def _compute_features(
     lacking, goal = terms.lacking or divided.lacking, project.exit_goal
     if not lacking and goal is not None and fresh is not None:
         lacking = fresh.lacking(goal)  # some items may have been unusable
-    told = dict.fromkeys([*computed.warnings, *(fresh.warnings if fresh else ())])
-    facts = facts._replace(warnings=[*facts.warnings, *told])
+    told = dict.fromkeys(
+        [terms.rare, *computed.warnings, *(fresh.warnings if fresh else ())]
+    )
+    facts = facts._replace(warnings=[*facts.warnings, *filter(None, told)])
     metric = metric_of(terms, table.dataset)
     return Prepared(
         terms,

@@ -18,7 +18,7 @@ from polydom.features.readers.csv_file import check_form
 from polydom.features.sizes import Size, read_size
 from polydom.features.tables.dates import DateOrder
 from polydom.features.tables.records import ColumnKind, Decimal
-from polydom.features.wording import describe_decode_error, nearest
+from polydom.features.wording import describe_decode_error, listed, nearest
 from polydom.models.qwyc.calibration import ClassTests
 from polydom.models.qwyc.confidence_bound import Groups, fewest_rows, lacking_rows
 from polydom.models.qwyc.promise import ALPHA, OTHERS, Sides, shares_by_label
@@ -45,14 +45,18 @@ Measure = Literal[
     "r2",
     "mae",
 ]
-# Measures of scores, not of the chosen class alone.
-OF_SCORES = ("auc", "average_precision", "log_loss")
+# Measures of scores, not of the chosen class alone; and those for which exits, which
+# keep classes but change scores, have to be asked for.
+OF_SCORES = ("auc", "log_loss", "average_precision")
+WITHOUT_EXITS = ("auc", "log_loss")
 # Measures by which a threshold between two classes is chosen, and what `at` needs.
 OF_THRESHOLDS: Final = {
     "precision_at": "recall",
     "recall_at": "precision",
     "f_beta": "",
 }
+# Measures of one class of two.
+OF_POSITIVE = (*OF_THRESHOLDS, "average_precision", "cost")
 CONFIDENCE = 0.95  # default confidence in the shares of answers that exits change
 HELD_OUT = 0.25  # default share of the items
 FOLDS = 5  # default number of folds if items are few
@@ -240,19 +244,21 @@ class Quality(Part, frozen=True):
     Attributes
     ----------
     measure
-        Metric. For classes: "accuracy" (the default); "balanced_accuracy", the mean of
+        Metric. For classes: "accuracy", the default unless one of two classes has less
+        than a tenth of the items; "average_precision", then the default: the mean
+        precision over the items of the class `positive` (with more than two classes,
+        the mean over the classes); "balanced_accuracy", the mean of
         the classes' shares of right answers; "macro_f1", the mean F1 of the classes;
         "auc", the area under the ROC curve (with more than two classes, the mean area
-        of each class against the rest); "average_precision", the mean precision over
-        the items of the second class (with more than two classes, the mean over the
-        classes); "log_loss", whose quality exp(-loss) is the geometric mean of the
-        probabilities given to the right classes; "cost", by the costs of wrong answers;
-        or, for two classes, "precision_at", "recall_at" or "f_beta" of the class
-        `positive`. The last three, and "cost" for two classes, choose a threshold: for
-        each candidate, the score from which the answer is that class, by the items that
-        quality is measured on. For numbers: "r2" (the default), 1 minus the ratio of
-        the model's squared error to the error of always answering the mean label; or
-        "mae", the same with absolute errors and the median label.
+        of each class against the rest); "log_loss", whose quality exp(-loss) is the
+        geometric mean of the probabilities given to the right classes; "cost", by the
+        costs of wrong answers; or, for two classes, "precision_at", "recall_at" or
+        "f_beta" of the class `positive`. The last three, and "cost" for two classes,
+        choose a threshold: for each candidate, the score from which the answer is that
+        class, by the items that quality is measured on. For numbers: "r2" (the
+        default), 1 minus the ratio of the model's squared error to the error of always
+        answering the mean label; or "mae", the same with absolute errors and the median
+        label.
     costs
         For "cost": costs of answers, by the right class and then by the answer, such as
         `{ spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer without an entry
@@ -789,7 +795,7 @@ class Project(Part, frozen=True):
         """
         alpha, confidence = self.exits.alpha, self.exits.confidence
         folds = self.search.folds is not None and self.data.unlabelled is None
-        unasked = folds or self.quality.measure in OF_SCORES
+        unasked = folds or self.quality.measure in WITHOUT_EXITS
         if alpha is None or (alpha is UNSET and unasked):
             return None
         if alpha is UNSET:
@@ -1018,9 +1024,9 @@ class Project(Part, frozen=True):
             )
         if needed and not quality.sure < 1:
             raise BadProject("[quality] at: confidence is 1; it must be below 1")
-        if quality.positive is not None and measure not in (*OF_THRESHOLDS, "cost"):
+        if quality.positive is not None and measure not in OF_POSITIVE:
             raise BadProject(
-                f"[quality] positive is for {', '.join(OF_THRESHOLDS)} and cost"
+                f"[quality] positive is for a measure of {listed([*OF_POSITIVE])}"
             )
         if quality.beta != 1.0 and measure != "f_beta":
             raise BadProject("[quality] beta is for measure = 'f_beta'")

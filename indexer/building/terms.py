@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from polydom.features.errors import BadProject
@@ -14,8 +15,10 @@ from polydom.models.selection.settings_space import space_of
 from ..index.quality import Task
 from .data.dataset import Dataset
 from .data.split import draw_groups, rare_classes
-from .project import AUTO, CONFIDENCE, FOLDS, ExitGoal, Project
+from .project import AUTO, CONFIDENCE, FOLDS, ExitGoal, Measure, Project
 
+OF_RARE: Measure = "average_precision"  # default if one of two classes is rare
+RARE = 0.1  # share of the items below which a class is rare
 STRATEGY = "knockout"  # strategy of the race for `learner = "auto"`
 
 
@@ -30,6 +33,8 @@ class Terms:
     strategy: str | None = None
     # Reason why items are too few to promise the wanted exits; else ""
     lacking: str = ""
+    # What is said of classes that are so rare that accuracy does not suit them; else ""
+    rare: str = ""
 
 
 def strategy_of(project: Project) -> str | None:
@@ -86,14 +91,47 @@ def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> T
     if task == "regression":
         project = project.of_numbers()
     project.quality.measure_of(task)
+    rare = _rare_words(project, dataset)
+    if rare and project.quality.measure is None and len(dataset.labels) == 2:
+        own = msgspec.structs.replace(project.quality, measure=OF_RARE)
+        project = msgspec.structs.replace(project, quality=own)
     if strategy is None:
         make_learner(project.setting, project.seed, task)
     few = _few_items(project, dataset)
     if not few:
-        return Terms(project, task, strategy)
+        return Terms(project, task, strategy, rare=rare)
     aside = project.exit_goal is not None and project.data.unlabelled is None
     lacking = few if aside else ""
-    return Terms(project.in_folds(), task, strategy, lacking)
+    return Terms(project.in_folds(), task, strategy, lacking, rare)
+
+
+def _rare_words(project: Project, dataset: Dataset) -> str:
+    """Say which class is too rare for accuracy; "" if none is, or it is not measured.
+
+    A class is too rare if it has less than a tenth of the items or, of more than two
+    classes, less than a tenth of an equal share.
+    """
+    measure, labels = project.quality.measure, dataset.labels
+    if measure not in (None, "accuracy") or len(labels) < 2:
+        return ""
+    counts = np.bincount(dataset.codes, dataset.weights, len(labels))
+    shares, count = counts / counts.sum(), len(labels)
+    rarest = int(shares.argmin())
+    if not shares[rarest] < (RARE if count == 2 else RARE / count):
+        return ""
+    words = f"only {shares[rarest]:.1%} of the items are {labels[rarest]!r}: "
+    most = labels[int(shares.argmax())]
+    if count == 2 and measure is None:
+        return (
+            f"{words}always answering {most!r} has the accuracy {shares.max():.1%}, so "
+            "the quality is average precision, how well scores find the rare class; "
+            "[quality] measure names another, such as "
+            "'balanced_accuracy', or 'precision_at' for a threshold"
+        )
+    return (
+        f"{words}accuracy hardly counts them; [quality] measure = "
+        "'average_precision', 'balanced_accuracy' or 'macro_f1' does"
+    )
 
 
 def _few_items(project: Project, dataset: Dataset) -> str:

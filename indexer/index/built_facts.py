@@ -279,6 +279,8 @@ class MetaFacts(msgspec.Struct):
     remarks: dict[str, Count] = {}
     observed: Annotated[list[Quality], msgspec.Meta(min_length=1)] | UnsetType = UNSET
     refitted: list[bool] = []
+    # What a threshold was chosen for: `least`, `confidence` and `beta`
+    goal: dict[str, Amount] = {}
     positive: Literal[0, 1] = 1  # The class of two that thresholds are about
     # Of each candidate; None for one without raw scores
     calibration: list[BuiltCalibration | None] = []

@@ -38,8 +38,10 @@ def _auc(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
 
 
 def _average_precision(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    codes = np.searchsorted(model.classes_, y)
-    return average_precision(codes, _scores(model, X), sample_weight)
+    """Return the average precision; with two classes that of the rarer one in `y`."""
+    codes, count = np.searchsorted(model.classes_, y), len(model.classes_)
+    rarer = int(np.bincount(codes, minlength=2).argmin()) if count == 2 else 1
+    return average_precision(codes, _scores(model, X), sample_weight, positive=rarer)
 
 
 def _scores(model: Any, X: Any) -> Any:

@@ -20,12 +20,16 @@ from .results import (
     BaselineResult,
     Bought,
     BudgetResult,
+    ClassRates,
     Confusion,
+    CurvePoint,
     EarlyResult,
     Forecasts,
     Pair,
+    ReliabilityBin,
 )
 
+CURVE = 50  # most points of a precision-recall curve
 COMMONEST = 5  # number of feature sets that a result names
 # groups of items; each is left out once to estimate the standard error of quality
 PARTS = 20
@@ -190,7 +194,8 @@ class ClassMetrics(Metrics):
 
     `labels` are the index's classes; `measure` names the index's measure of quality.
     For the measure "cost", `costs[i, j]` is the cost of answering class j for an item
-    of class i; its shape is (K, K).
+    of class i; its shape is (K, K). `positive` is the class of two that measures of one
+    class are about, and `beta` the weight of recall in "f_beta".
     """
 
     within = "right_inside"
@@ -203,9 +208,13 @@ class ClassMetrics(Metrics):
         labels: Sequence[str],
         measure: str = "accuracy",
         costs: Floats | None = None,
+        positive: str | None = None,
+        beta: float = 1.0,
     ) -> None:
         super().__init__(comparison, predictors, unit)
         self._costs = costs
+        self._positive = labels.index(positive) if positive is not None else 1
+        self._beta = beta
         self._known = len(labels)
         self._codes = {label: code for code, label in enumerate(labels)}
         self._own = self._coded([one.item.label for one in self._trials])
@@ -274,7 +283,51 @@ class ClassMetrics(Metrics):
             "auc": self._ranked("auc", scores, every),
             "average_precision": self._ranked("average_precision", scores, every),
             "log_loss": self._loss(scores, every),
+            "classes": self._rates(answered),
+            **self._reliability(scores),
+            "precision_recall": self._curve(scores),
         }
+
+    def _rates(self, answered: Codes) -> list[ClassRates]:
+        names = [*self._codes][: self._known]
+        count = len(self._codes) + 1
+        found = measures.rates(self._own, answered, count)[: self._known]
+        return [ClassRates(name, *one) for name, one in zip(names, found, strict=True)]
+
+    def _reliability(self, scores: Floats | None) -> dict[str, Any]:
+        if scores is None or not measures.are_probabilities(scores):
+            return {"brier": None, "calibration_error": None, "reliability": []}
+        bins = measures.reliability(self._own, scores)
+        return {
+            "brier": measures.brier(self._own, scores),
+            "calibration_error": measures.calibration_error(self._own, scores),
+            "reliability": [
+                ReliabilityBin(round(one.weight), one.said, one.found) for one in bins
+            ],
+        }
+
+    def _curve(self, scores: Floats | None) -> list[CurvePoint]:
+        """Return the precision-recall curve of the positive class, thinned."""
+        if scores is None or self._known != 2:
+            return []
+        own = self._own == self._positive
+        found = measures.precision_recall_curve(own, scores[:, self._positive])
+        if not found:
+            return []
+        # about equal steps of recall, and both ends
+        recalls = [point.recall for point in found]
+        at = np.searchsorted(recalls, np.linspace(recalls[0], 1.0, CURVE))
+        kept = np.unique(np.minimum(at, len(found) - 1)).tolist()
+        return [CurvePoint(*found[k]) for k in kept]
+
+    def _of_positive(self, answered: Codes, weights: Floats) -> float | None:
+        """Return precision, recall or F-beta of the positive class, by the measure."""
+        count = len(self._codes) + 1
+        one = measures.rates(self._own, answered, count, weights)[self._positive]
+        if self._measure == "f_beta":
+            return measures.f_beta(one, self._beta)
+        found = one.precision if self._measure == "precision_at" else one.recall
+        return found or 0.0
 
     def _quality(
         self, answered: Codes, scores: Floats | None, weights: Floats
@@ -286,6 +339,8 @@ class ClassMetrics(Metrics):
         """
         if self._costs is not None:
             return self._saved(self._costs, answered, weights)
+        if self._measure in ("precision_at", "recall_at", "f_beta"):
+            return self._of_positive(answered, weights)
         if self._measure in ("auc", "average_precision"):
             return self._ranked(self._measure, scores, weights)
         if self._measure == "log_loss":
@@ -347,7 +402,9 @@ class ClassMetrics(Metrics):
         """Return a measure of how scores order answers; None without scores."""
         if scores is None:
             return None
-        value = float(getattr(measures, measure)(self._own, scores, weights))
+        positive = {} if measure == "auc" else {"positive": self._positive}
+        found = getattr(measures, measure)(self._own, scores, weights, **positive)
+        value = float(found)
         return None if np.isnan(value) else value
 
     def _loss(self, scores: Floats | None, weights: Floats) -> float | None:

@@ -6,6 +6,38 @@ from msgspec import UNSET, UnsetType
 from ..schema.facts import Task
 
 
+class ClassRates(msgspec.Struct):
+    """How one class is found; each number is None if it is undefined.
+
+    They are as in `models.measures`: `precision` is the share of the answers of this
+    class that are right, `recall` the share of the class's items that get it.
+    """
+
+    label: str
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+class ReliabilityBin(msgspec.Struct):
+    """Answers of similar probability: how many, what it says, and what is found.
+
+    With two classes, the probability is the second class's, otherwise the largest one.
+    """
+
+    count: int
+    said: float
+    found: float
+
+
+class CurvePoint(msgspec.Struct):
+    """Precision and recall of a class that is chosen from a score on."""
+
+    threshold: float
+    precision: float
+    recall: float
+
+
 class Result(msgspec.Struct, kw_only=True):
     """One predictor's metrics on all items.
 
@@ -28,11 +60,21 @@ class Result(msgspec.Struct, kw_only=True):
     # `balanced_accuracy`, `macro_f1`, `auc`, `average_precision`, `log_loss`: as in
     # `models.measures`. The last three are None if an answer came without scores, or if
     # they are undefined; log loss also if scores are not probabilities.
+    # Average precision of two classes is that of the positive one.
     balanced_accuracy: float | UnsetType = UNSET
     macro_f1: float | UnsetType = UNSET
     auc: float | UnsetType | None = UNSET
     average_precision: float | UnsetType | None = UNSET
     log_loss: float | UnsetType | None = UNSET
+    # `brier`, `calibration_error`: as in `models.measures`; None like the log loss
+    brier: float | UnsetType | None = UNSET
+    calibration_error: float | UnsetType | None = UNSET
+    classes: list[ClassRates] | UnsetType = UNSET  # Of the index's classes
+    # Empty if scores are no probabilities
+    reliability: list[ReliabilityBin] | UnsetType = UNSET
+    # Curve of the positive one of two classes, the highest threshold first, at most
+    # `CURVE` points; empty without scores
+    precision_recall: list[CurvePoint] | UnsetType = UNSET
     # `r2`, `mae`, `rmse`: only for numbers, as in `models.measures`; for a missing
     # answer, the prior's number counts. `rmse` is the root of the mean squared error.
     r2: float | UnsetType = UNSET

@@ -205,8 +205,15 @@ class EvaluationRun:
         common = self.comparison, self._predictors, self.unit
         if prior is not None:
             return NumericMetrics(*common, package.measure, prior)
-        costs = package.confusion_costs
-        return ClassMetrics(*common, package.labels, package.measure, costs)
+        goal = package.meta.get("goal", {})
+        return ClassMetrics(
+            *common,
+            package.labels,
+            package.measure,
+            package.confusion_costs,
+            package.positive,
+            goal.get("beta", 1.0),
+        )
 
     def remarks(self) -> list[str]:
         """Return remarks on unusable items, and on labels unknown to the index."""

@@ -204,9 +204,9 @@ class Metric:
         targets: Codes,
         weights: Floats,
     ) -> Evaluation:
-        """Evaluate each class against the rest, or the second of two classes."""
+        """Evaluate each class against the rest, or the positive of two classes."""
         assert answers.scores is not None
-        tested = [1] if self.classes == 2 else range(self.classes)
+        tested = [self.positive] if self.classes == 2 else range(self.classes)
         found = [measure(targets == k, answers.scores[:, k], weights) for k in tested]
         known = [one for one in found if one is not None]
         if not known:

@@ -98,14 +98,35 @@ def _show_qualities(
 
 
 def _show_measures(found: Evaluation, unit: str, console: "Console") -> None:
+    """Print measures of classes and of scores, and how each of few classes is found."""
+    everyone = (*found.budgets, *found.beside)
+    rows = []
+    for one in everyone:
+        numbers = (one.balanced_accuracy, one.macro_f1, one.auc, one.average_precision)
+        rows.append([_named(one, unit), *map(_shown, numbers)])
+    heads = ["", "balanced accuracy", "macro F1", "AUC", "average precision"]
+    print_table(console, heads, rows, title="\nother measures")
+    rows = []
+    for one in everyone:
+        shares = (one.log_loss, one.brier, one.calibration_error)
+        rows.append([_named(one, unit), *map(_shown, shares)])
+    heads = ["", "log loss", "Brier", "calibration error"]
+    print_table(console, heads, rows, title="\nscores as probabilities")
+    _show_classes(found, unit, console)
+
+
+def _show_classes(found: Evaluation, unit: str, console: "Console") -> None:
+    """Print precision, recall and F1 of each class, if there are few."""
     rows = []
     for one in (*found.budgets, *found.beside):
-        numbers = (one.balanced_accuracy, one.macro_f1, one.auc)
-        more = (one.average_precision, one.log_loss)
-        rows.append([_named(one, unit), *map(_shown, (*numbers, *more))])
-    heads = ["", "balanced accuracy", "macro F1", "AUC", "average precision"]
-    heads.append("log loss")
-    print_table(console, heads, rows, title="\nother measures")
+        if isinstance(one.classes, UnsetType) or len(one.classes) > CLASSES:
+            return
+        for place, each in enumerate(one.classes):
+            name = "" if place else _named(one, unit)
+            numbers = (each.precision, each.recall, each.f1)
+            rows.append([name, each.label, *map(_shown, numbers)])
+    heads = ["", "class", "precision", "recall", "F1"]
+    print_table(console, heads, rows, title="\neach class")
 
 
 def _show_early(found: EarlyResult, unit: str, console: "Console") -> None:

@@ -42,10 +42,13 @@ const insideLines = () => [
   ...found.beside.map((other) => other.inside.flatMap((share, k) => (share === null ? [] : [[amounts[k], share]]))),
 ];
 
-function draw(place, label, lines, axes, range) {
+const byBudget = { scale: logScale, axis: (colour) => logAxis(colour, `budget of one item, ${unit}`) };
+const byShare = (name) => ({ scale: { time: false, range: [0, 1] }, axis: (colour) => axis(colour, name) });
+
+function draw(place, label, lines, axes, range, across = byBudget) {
   const chart = new Chart(label, (colour) => ({
-    scales: { x: logScale, y: range ? { range } : {} },
-    axes: [logAxis(colour, `budget of one item, ${unit}`), axis(colour, axes)],
+    scales: { x: across.scale, y: range ? { range } : {} },
+    axes: [across.axis(colour), axis(colour, axes)],
     series: [{}, ...lines.map((_, k) => {
       const stroke = colour(k ? `c${(k + 1) % COLOURS}` : "accent");
       return { stroke, width: k ? 1.5 : 2.5, dash: k ? [5, 4] : undefined, spanGaps: true, points: { show: true, size: k ? 7 : 8, fill: stroke } };
@@ -68,7 +71,7 @@ function table() {
       ...(found.measure === "accuracy" ? {} : { accuracy: (one) => known(one.accuracy) }),
       "balanced accuracy": (one) => known(one.balanced_accuracy), "macro F1": (one) => known(one.macro_f1),
       AUC: (one) => known(one.auc), "average precision": (one) => known(one.average_precision),
-      "log loss": (one) => known(one.log_loss),
+      "log loss": (one) => known(one.log_loss), Brier: (one) => known(one.brier), "calibration error": (one) => known(one.calibration_error),
     };
   const times = [qualityOf(found), "expected", "inside", "early", "half within", "99 of 100 within"];
   const rows = everybody.map((one) => [
@@ -90,6 +93,34 @@ function within() {
     ["polydom", ...found.budgets.map((one) => known(one[own]))],
     ...found.beside.map((other) => [other.name, ...other[own].map((one) => known(one))]),
   ], heads);
+}
+
+// Each budget's line, and those of the others that have scores.
+const curves = (of) => everybody.map(of);
+const reliabilityLines = () => curves((one) => (one.reliability ?? []).map((bin) => [bin.said, bin.found]));
+const recallLines = () => curves((one) => (one.precision_recall ?? []).map((point) => [point.recall, point.precision]));
+
+function classRates() {
+  const rows = everybody.flatMap((one) => one.classes.map((each, k) => [
+    k ? "" : amountOf(one) === undefined ? one.name : `${one.name}, ${amountOf(one)} ${unit}`,
+    each.label, known(each.precision), known(each.recall), known(each.f1)]));
+  const heads = ["precision", "recall", "F1"];
+  return makeTable("How each class is found", ["", "class", ...heads], rows, heads);
+}
+
+// Reliability, precision by recall, and how each class is found.
+function probabilities() {
+  if (found.task !== "classes") {
+    document.getElementById("probabilities").hidden = true;
+    return;
+  }
+  const said = reliabilityLines(), recalls = recallLines();
+  const some = (lines) => lines.some((line) => line.length);
+  if (some(said)) draw("reliability", "Share found by probability said", said, "share found", [0, 1.05], byShare("probability said"));
+  else find("reliability").append(make("p", {}, "The scores are no probabilities."));
+  document.getElementById("curve").hidden = !some(recalls);
+  if (some(recalls)) draw("precision-recall", "Precision by recall", recalls, "precision", [0, 1.05], byShare("recall"));
+  if (everybody[0].classes.length <= CLASSES) find("classes").append(classRates());
 }
 
 function plans() {
@@ -122,6 +153,7 @@ find("names").append(...everybody.slice(found.budgets.length - 1).map((one, k) =
   return make("li", {}, swatch, k ? `${one.name}, whatever time it takes` : "polydom, within the budget");
 }));
 find("table").append(within(), table());
+probabilities();
 find("plans").append(plans());
 document.getElementById("mistakes").hidden = !found.confusion;
 if (found.confusion) find("matrix").append(mistakes(found.confusion));

@@ -17,11 +17,11 @@ from tests.support.builds.staged_build import StagedBuild
 ROWS = 1200
 
 
-def table(folder: Path) -> None:
+def table(folder: Path, share: float = 0.12, told: float = 1.5) -> None:
     """Two classes, of which the first by name is rare; two columns tell of it."""
     rng = np.random.default_rng(5)
-    rare = rng.random(ROWS) < 0.12
-    columns = [1.5 * rare + rng.normal(size=ROWS) for _ in range(2)]
+    rare = rng.random(ROWS) < share
+    columns = [told * rare + rng.normal(size=ROWS) for _ in range(2)]
     names = np.where(rare, "fraud", "good")
     lines = [f"{a:.4f},{b:.4f},{c}" for a, b, c in zip(*columns, names, strict=True)]
     (folder / "rows.csv").write_text("\n".join(["a,b,label", *lines]) + "\n")
@@ -30,7 +30,8 @@ def table(folder: Path) -> None:
 def builder(
     folder: Path, quality: dict[str, Any], learner: str = "logistic", **search: Any
 ) -> StagedBuild:
-    table(folder)
+    if not (folder / "rows.csv").exists():
+        table(folder)
     content = {
         "data": {"table": "rows.csv"},
         "learner": {"name": learner},
@@ -88,6 +89,39 @@ def test_a_goal_that_nothing_proves_is_told(
     assert "do not prove a precision of 0.999 with a confidence of 0.95" in caplog.text
     assert package is not None
     assert [model.choose(np.full(2, 9, np.float32)) for model in package.models] == [1]
+
+
+@pytest.mark.parametrize(
+    ("share", "measure", "expected", "said"),
+    [
+        (0.05, None, "average_precision", "has the accuracy 9"),
+        (0.05, "accuracy", "accuracy", "accuracy hardly counts them"),
+        (0.05, "auc", "auc", None),
+        (0.12, None, "accuracy", None),
+    ],
+)
+def test_a_rare_class_changes_the_default_measure_and_is_told(
+    tmp_path: Path, share: float, measure: str | None, expected: str, said: str | None
+) -> None:
+    table(tmp_path, share)
+    package = builder(tmp_path, {"measure": measure} if measure else {}).index().package
+    assert package is not None
+    assert package.measure == expected
+    told = [line for line in package.meta["warnings"] if "'fraud'" in line]
+    assert bool(told) == (said is not None)
+    if said is not None:
+        assert said in told[0]
+    assert not any("ONLY THE PRIOR" in line for line in package.meta["warnings"])
+
+
+def test_an_index_that_holds_only_the_prior_says_so_in_capital_letters(
+    tmp_path: Path,
+) -> None:
+    table(tmp_path, 0.03, told=0.0)
+    package = builder(tmp_path, {"measure": "accuracy"}).index().package
+    assert package is not None
+    assert len(package.models) == 1
+    assert "THIS INDEX HOLDS ONLY THE PRIOR" in package.meta["warnings"][0]
 
 
 def test_scores_of_weighted_classes_are_of_the_shares_in_the_data(

@@ -109,6 +109,8 @@ def quality_of(measure: str, replies: list[oracle.Plain]) -> float | None:
     if measure == "cost":
         paid = [cost_of(one.label, one.answer) for one in replies]
         return float(1 - np.mean(paid) / 5)
+    if measure in (one_class := oracle.rates_of(replies, KNOWN[1])):
+        return one_class[measure] or 0.0
     quality: float | None = oracle.judged(replies, KNOWN)[measure]
     if measure == "log_loss" and quality is not None:
         return float(np.exp(-quality))
@@ -133,6 +135,16 @@ def test_metrics_is_that_of_counting_one_by_one(
         assert getattr(found, name) == (
             value if value is None else pytest.approx(value)
         ), name
+    assert isinstance(found.classes, list)
+    for one in found.classes:
+        expected = oracle.rates_of(replies, one.label)
+        assert (one.precision, one.recall, one.f1) == pytest.approx(
+            (expected["precision_at"], expected["recall_at"], expected["f_beta"])
+        )
+    assert isinstance(found.reliability, list)
+    if found.reliability:
+        assert sum(one.count for one in found.reliability) == len(replies)
+    assert found.precision_recall == []  # only of two classes
     inside, right = oracle.in_time(replies, BUDGET_MS)
     assert (found.inside, found.right_inside) == pytest.approx((inside, right))
     beside = judge.without_budget(0, [1.0, BUDGET_MS])
@@ -220,3 +232,37 @@ def test_scores_that_are_no_probabilities_have_no_log_loss() -> None:
     replies.append(oracle.Plain(1, "spam", "ham", 1.0, margins))
     found = metrics_of(replies).at_budget(0, 1.0)
     assert (found.auc, found.log_loss) == (0.5, None)
+
+
+def test_the_curve_of_two_classes_is_thinned_and_keeps_its_ends() -> None:
+    rng = np.random.default_rng(0)
+    trials = []
+    for k, share in enumerate(rng.random(400).tolist()):
+        label = "spam" if rng.random() < share else "ham"
+        item = LabelledItem(str(k), "", label, 1.0, "")
+        said = answer_of("ham", scores={"ham": 1 - share, "spam": share})
+        trials.append(Trial(k, item, (Reply(1e-3, said),)))
+    predictors: list[Predictor] = [Anyone()]
+    comparison = Comparison([], predictors)
+    comparison.trials = trials
+    for positive in ("ham", "spam"):
+        judge = ClassMetrics(
+            comparison,
+            predictors,
+            "s",
+            ["ham", "spam"],
+            "average_precision",
+            positive=positive,
+        )
+        found = judge.at_budget(0, BUDGET_MS)
+        assert found.quality == found.average_precision
+        curve = found.precision_recall
+        assert isinstance(curve, list)
+        assert 40 < len(curve) <= 50
+        recalls = [point.recall for point in curve]
+        assert recalls == sorted(recalls)
+        assert recalls[-1] == 1.0
+        own = sum(one.item.label == positive for one in trials)
+        assert own / 400 <= curve[-1].precision < 0.6
+        assert isinstance(found.calibration_error, float)
+        assert found.calibration_error < 0.1

@@ -77,6 +77,18 @@ def scored(
     return *ranked, float(np.mean(losses))  # type: ignore[return-value]
 
 
+def rates_of(replies: Sequence[Plain], label: str) -> dict[str, float | None]:
+    """Precision, recall and F1 of a class, by the name of the measure."""
+    own = sum(one.label == label for one in replies)
+    found = sum(one.answer == label for one in replies)
+    hits = sum(one.answer == label == one.label for one in replies)
+    return {
+        "precision_at": hits / found if found else None,
+        "recall_at": hits / own if own else None,
+        "f_beta": 2 * hits / (own + found) if own + found else None,
+    }
+
+
 def error_by_parts(
     replies: Sequence[Any], quality: Callable[[list[Any]], float | None]
 ) -> float | None:
