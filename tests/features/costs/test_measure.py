@@ -153,6 +153,23 @@ def test_measure_restores_the_collector_when_a_feature_fails() -> None:
     assert gc.isenabled()
 
 
+def test_a_feature_that_may_fail_has_no_time_where_it_failed() -> None:
+    @step(kind="text")
+    def halves(text: str) -> str:
+        if len(text) == 3:
+            raise LookupError(text)
+        return text
+
+    shaky = feature(len, kind="text", name="size", fails="without")
+    shaky = replace(shaky, needs=(halves,), function=lambda text: [len(text)])
+    timings = measure(Extractor([shaky, length], [1, 1]), ITEMS, repeats=2)
+    failed = timings.sizes == 3
+    assert failed.sum() == 2
+    assert (np.isnan(timings.feature_s[:, 0]) == failed).all()
+    assert (np.isnan(timings.step_s[:, 0]) == failed).all()
+    assert not np.isnan(timings.feature_s[:, 1]).any()
+
+
 def test_measure_times_with_a_real_clock() -> None:
     timings = measure(EXTRACTOR, ITEMS, repeats=1)
     for seconds in (timings.feature_s, timings.step_s):

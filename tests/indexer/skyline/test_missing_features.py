@@ -80,6 +80,22 @@ def test_what_comes_together_is_lacking_together() -> None:
     assert {*together.tolist()} == {3, 4}
 
 
+def test_a_single_part_that_may_lack_leaves_its_best_set_without() -> None:
+    """The first feature dominates the second, which answers where the first fails."""
+    drawn = Drawn([0, 1, 2, 3], [0.0, 1.0, 2.0, 3.0], [0.1, 0.5, 0.4, 0.6])
+    assert keep(drawn, range(1))[1] == [2]
+
+
+def test_parts_may_share_features() -> None:
+    """Each of two features may fail alone, and both with the step that they share."""
+    masks, costs = [*range(8)], [float(mask.bit_count()) for mask in range(8)]
+    qualities = [0.1, 0.3, 0.5, 0.6, 0.4, 0.7, 0.8, 0.9]
+    curves, known = np.array(costs)[:, None], np.array(qualities)
+    kept = {0, *prune(curves, known, SIZES).tolist()}
+    found = best_without([1, 2, 0b011], masks, curves, known, SIZES, None, kept)
+    assert {*found.tolist()} >= {4, 5}
+
+
 def test_ways_that_are_too_many_are_not_all_looked_at() -> None:
     """Sets of 62 features, each alone and all but each, and some pairs."""
     m = 62
