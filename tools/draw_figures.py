@@ -120,7 +120,7 @@ def early_exits() -> Exits:
     schedule = fit_schedule(
         steps[600:900],
         threshold=0.0,
-        alpha=0.02,
+        alpha=0.05,
         confidence=0.95,
         calibration=steps[900:1300],
     )

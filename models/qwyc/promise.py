@@ -75,11 +75,11 @@ class Promise:
         if not self.by_class:
             share = f"{self.bounds[0]:.3%}"
             return f"at most {share} of decisions change on fresh rows, {proof}"
-        shares = [f"{bound:.3%}" for bound in self.bounds]
+        shares = [f"{bound:.3%}" if bound else "0" for bound in self.bounds]
         if len({*shares}) == 1:
             said = f"at most {shares[0]} of each class's decisions change"
         else:
-            said = f"of the classes' decisions at most {', '.join(shares)} change"
+            said = f"of the decisions of each class in turn {', '.join(shares)} change"
         return f"{said} on fresh rows, {proof}"
 
 

@@ -209,6 +209,8 @@ def test_options_of_the_fitting_are_handed_on() -> None:
     exits = ensemble.fit_early_exit(X, alpha=0.1, sides="negative")
     assert isinstance(exits.schedule, Schedule)
     assert np.isposinf(exits.schedule.upper).all()
+    with pytest.raises(BadInput, match="sides is 'negative', and there are 3 classes"):
+        fitted_ensemble(3).fit_early_exit(X, alpha=0.1, sides="negative")
     with pytest.raises(BadInput, match="without a confidence"):
         ensemble.fit_early_exit(X, alpha=0.1, calibration=X)
     with pytest.raises(BadInput, match=r"alpha is 2.*in \[0, 1\)"):

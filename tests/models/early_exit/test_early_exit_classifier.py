@@ -303,3 +303,28 @@ def test_a_copy_keeps_the_fitted_estimator() -> None:
     assert copied.estimator is FOREST
     assert (copied.alpha, copied.random_state) == (0.25, 3)
     assert not hasattr(copied, "exits_")
+
+
+def test_a_class_may_have_a_share_of_its_own() -> None:
+    label = FOREST.classes_[1]
+    made = EarlyExitClassifier(FOREST, alpha={label: 0.0, "*": 0.1}).fit(HELD)
+    whole = made.ensemble_.predict(HELD)
+    changed = whole[made.predict(HELD) != whole]
+    assert label not in changed
+    assert clone(made).alpha == {label: 0.0, "*": 0.1}
+    with pytest.raises(BadInput, match=r"names the class 'x'; the classes are .*"):
+        EarlyExitClassifier(FOREST, alpha={"x": 0.0}).fit(HELD)
+    with pytest.raises(BadInput, match=r"alpha is nan; it must be in \[0, 1\)"):
+        EarlyExitClassifier(FOREST, alpha={label: float("nan")}).fit(HELD)
+
+
+def test_one_of_two_classes_may_be_barred_from_early_answers() -> None:
+    barring: list[tuple[Any, int]] = [("negative", 0), ("positive", 1)]
+    for sides, place in barring:
+        made = EarlyExitClassifier(FOREST, alpha=0.1, sides=sides).fit(HELD)
+        codes, used = made.exits_.choices(HELD)
+        early = used < made.exits_.size
+        assert early.any()
+        assert {*codes[early].tolist()} == {place}
+    with pytest.raises(ValueError, match="The 'sides' parameter"):
+        made.set_params(sides="one").fit(HELD)
