@@ -61,6 +61,9 @@ class Facts(msgspec.Struct, kw_only=True):
     learned: dict[str, dict[str, Any]] | UnsetType = UNSET
     # Names of each candidate's features, in computing order
     sets: list[tuple[str, ...]] | UnsetType = UNSET
+    # Of each candidate, the class and the score from which it is chosen, if this need
+    # not be the class with the larger score
+    thresholds: list[dict[str, float] | None] | UnsetType = UNSET
     # Microseconds that every plan takes in addition to its features
     overhead_us: float | UnsetType = UNSET
     # True if answers by models that stop early have scores; see `Package.scores_early`
@@ -99,6 +102,7 @@ def facts_of(index: Index) -> Facts:
             if feature.learned is not UNSET
         },
         sets=[package.names(row) for row in range(len(package.masks))],
+        thresholds=[*package.thresholds()],
         overhead_us=package.overhead_s * 1e6,
         scores_early=package.scores_early,
         build=_shortened(package.meta),

@@ -15,6 +15,7 @@ from polydom.features.items import Kind
 from polydom.features.ready_made.learned_text import TermWeights
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.early_exit.model_part import ModelPart
+from polydom.models.scoring.classifier import border_of
 from polydom.models.scoring.model import Model
 
 from .quality import Task, task_of
@@ -103,6 +104,20 @@ class Package:
         if self.numeric or len(self.labels) != 2:
             return None
         return self.labels[1 if self.meta.get("positive", 1) else 0]
+
+    def thresholds(self) -> tuple[dict[str, float] | None, ...]:
+        """Return each row's positive class and the score from which it is chosen.
+
+        It is None for a row whose model chooses the class with the larger score.
+        """
+        found: list[dict[str, float] | None] = []
+        for model in self.models:
+            border, own = border_of(model), None
+            if border is not None and self.positive is not None:
+                second = self.labels[model.classes[1]] == self.positive
+                own = {self.positive: border if second else 1.0 - border}
+            found.append(own)
+        return tuple(found)
 
     @property
     def coverage(self) -> float | None:

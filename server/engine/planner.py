@@ -155,7 +155,7 @@ class Planner:
         self.borders = tuple(map(border_of, self.package.models))
         # Of each row, its positive class and the score from which it is chosen, if this
         # need not be the class with the larger score.
-        self.thresholds = thresholds_of(self.package)
+        self.thresholds = self.package.thresholds()
         # Bounds of each row's expected residuals; empty if answers are classes.
         self.intervals = tuple((low, high) for low, high in package.intervals.tolist())
 
@@ -474,21 +474,3 @@ def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
         return row, index.cost_s(row, size)
 
     return top
-
-
-def thresholds_of(package: Package) -> tuple[dict[str, float] | None, ...]:
-    """Return, for each row, the positive class and its threshold, for answers.
-
-    It is None for a row whose model chooses the class with the larger score. The part
-    of a model chooses as the whole model does.
-    """
-    found: list[dict[str, float] | None] = []
-    for owner in package.owners.tolist():
-        model = package.models[owner]
-        border = border_of(model)
-        if border is None or package.positive is None:
-            found.append(None)
-            continue
-        second = package.labels[model.classes[1]] == package.positive
-        found.append({package.positive: border if second else 1.0 - border})
-    return tuple(found)

@@ -183,6 +183,7 @@ def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
         f"{name_quality(facts.measure)} with a large budget: {words}, measured on "
         f"{built.tested:,} items{how}{after}"
     )
+    yield from _score_lines(facts, built, best.row)
     observed = best.quality if built.observed is UNSET else max(built.observed)
     if show_accuracy(observed) != show_accuracy(best.quality):
         was = f"{show_accuracy(observed)} of them were right"
@@ -192,6 +193,28 @@ def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
             f"  {was}; {show_accuracy(observed - best.quality)} of that is taken for "
             "luck, since it is the best of many tries"
         )
+
+
+def _score_lines(facts: Facts, built: MetaFacts, row: int) -> Iterator[str]:
+    """Yield what is known of a candidate's scores: calibration and threshold."""
+    told = built.calibration[row] if row < len(built.calibration) else None
+    if told is not None and told.after is not None:
+        now = told.after
+        words = f"log loss {now.log_loss:.3f}, calibration error {now.error:.3f}"
+        if told.form is None:
+            yield f"  its scores hold as probabilities: {words}"
+        elif told.before is not None:
+            was = told.before
+            yield (
+                f"  its scores are calibrated ({told.form}): log loss "
+                f"{was.log_loss:.3f} before and {now.log_loss:.3f} after, calibration "
+                f"error {was.error:.3f} and {now.error:.3f}"
+            )
+        else:
+            yield f"  its margins are made probabilities ({told.form}): {words}"
+    thresholds = [] if facts.thresholds is UNSET else facts.thresholds
+    for label, score in ((thresholds[row] if thresholds else None) or {}).items():
+        yield f"  answers are {label!r} from a score of {score:.3g} on"
 
 
 def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, str]:
