@@ -15,7 +15,7 @@ from polydom.features.errors import BadInput, BadRow
 from ..qwyc.running_sums import whole_sums
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
-from ..scoring.kernels.link import choose_whole
+from ..scoring.kernels.link import choose_whole, follow_line
 from ..scoring.kernels.native import entry
 from ..scoring.model import Floats, Model, Rows
 from ..scoring.rows import DENSE, SINGLE
@@ -437,6 +437,7 @@ class MarginExit(_Evaluator):
     stops: Margins
     bounds: ClassBounds | None
     choose_whole: Any  # Compiled function: class and class scores of whole sums
+    follow_line: Any  # Compiled function: sums predicted by a line, in place
 
     def __repr__(self) -> str:
         return f"MarginExit({self.classifier!r}, {self.terms.size} base models)"
@@ -502,8 +503,9 @@ class MarginExit(_Evaluator):
         scores, code = None, int(totals.argmax())
         bounds = None if self.bounds is None else self.bounds.of(used, totals)
         if lines is not None:
-            offset, slope = lines[used - 1].tolist()
-            scores = self.classifier.head.answer(offset + slope * totals)[1]
+            raw, at = totals.copy(), used - 1
+            self.follow_line(raw, lines.item(at, 0), lines.item(at, 1))
+            scores = self.classifier.head.answer(raw)[1]
         return make_answer((code, used, scores, bounds))
 
     def _whole(self, totals: Floats) -> tuple[int, Floats]:
@@ -561,6 +563,7 @@ def make_evaluator(
             lines=lines,
             bounds=bound_by_class(classifier, terms, schedule.order),
             choose_whole=entry(choose_whole),
+            follow_line=entry(follow_line),
         )
     packed = terms.pack(schedule.order, stops)
     possible = range_margins(classifier, terms, schedule.order, stops.threshold)

@@ -162,6 +162,13 @@ def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) ->
     return int(choose_row(raw, out, rule))
 
 
+@njit(void(float64[::1], float64, float64), **ONE_ROW)
+def follow_line(sums: Floats, offset: float, slope: float) -> None:
+    """Replace sums (K,) by `offset + slope * sums`, in place."""
+    for k in range(sums.shape[0]):
+        sums[k] = offset + slope * sums[k]
+
+
 @njit(inline="always")
 def bound_shares(low: Floats, high: Floats, out: Floats) -> None:
     """Bound x[k] / sum(x) for numbers x (K,) that lie between `low` and `high`.
