@@ -21,7 +21,6 @@ SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 # ruff asks every public name and package for a docstring (D), import-linter for layers.
 # What only a user imports, or nobody: the rooms' exports count as imports.
 ENTRIES = {
-    "polydom.models.selection.obms": "OBMS: strategies of select, for own classes",
     "polydom.server.__main__": "the command polydom",
 }
 
