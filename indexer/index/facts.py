@@ -29,6 +29,9 @@ class SkylineSet(msgspec.Struct):
     quality: float  # By the index's measure, in [0, 1]
     accuracy: float | None  # Share of right answers; None if answers are numbers
     features: list[str]  # Names, in computing order
+    # Base models, in the order of the schedule, with which the candidate answers; 0 if
+    # its model is evaluated whole
+    base_models: int = 0
 
 
 class SkylineFacts(msgspec.Struct):
@@ -150,6 +153,7 @@ def skyline_at(index: Index, means: NDArray[np.float64], size: Size) -> SkylineF
     package = index.package
     unit = str(package.meta.get("unit", "s")) if package else "s"
     factor = 1e6 if unit == "s" else 1.0
+    counts = package.base_models if package else []
     return SkylineFacts(
         size,
         "us" if unit == "s" else unit,
@@ -162,6 +166,7 @@ def skyline_at(index: Index, means: NDArray[np.float64], size: Size) -> SkylineF
                 float(index.qualities[row]),
                 index.accuracy(row),
                 list(package.names(row)) if package else [],
+                counts[row] if package else 0,
             )
             for row in index.skyline(size).tolist()
         ],

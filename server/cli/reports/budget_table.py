@@ -161,7 +161,10 @@ def _cells_of_one_size(
     good = [show_accuracy(getattr(one, key)) for key in columns]
     if not one.features:
         return [*good, "", nothing]
-    return [*good, show_cost(one.cost, unit), ", ".join(one.features)]
+    features = ", ".join(one.features)
+    if one.base_models:
+        features += f"; the model's first {one.base_models} base models"
+    return [*good, show_cost(one.cost, unit), features]
 
 
 def _cell(
