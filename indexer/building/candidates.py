@@ -1,8 +1,8 @@
 """The candidates of an index: the feature sets that it keeps, and their plans."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -10,12 +10,14 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from polydom.features.costs.machine import Measured
+from polydom.features.costs.polynomials import costs_at
 from polydom.features.sizes import Size, read_size
 
 from ..index.package import Orders
 from .costs.cost_curves import cost_curves
 from .costs.measure_costs import MeasuredCosts
 from .prepare import Prepared
+from .training.lucky_sets import level_lucky_sets
 from .training.quality import residual_interval
 from .training.search_sets import SearchedSets
 from .training.selection_bias import expected_qualities
@@ -37,6 +39,8 @@ class Candidates:
     fallbacks: Orders  # Candidates that answer after each of these features
     # (C,) float64: Costs of the models that were searched with, in units of the budget
     model_costs: Floats
+    # Quality of every trained set, by mask, less what is luck beside a larger set
+    qualities: Mapping[int, float]
     measured: Measured  # Machines that the models were timed on, and how busy they were
     # The smallest and the largest size that the index answers for
     sizes: tuple[Size, Size]
@@ -60,10 +64,44 @@ def keep_candidates(
     if not (budgets is None or isinstance(low, tuple) or isinstance(high, tuple)):
         in_seconds = set(data.project.costs.weights) == {"s"}
         say_odd_budgets(budgets, curves[1:], (low, high), in_seconds=in_seconds)
+    searched = _levelled(searched, costs_at(curves, high), data, trainer)
     kept = searched.keep(curves, sizes, budgets, may_lack(data))
     masks = [sets[row] for row in kept]
     orders, fallbacks = searched.order(masks, costs.of_set)
-    return Candidates(masks, orders, fallbacks, model_costs[kept], measured, sizes)
+    return Candidates(
+        masks,
+        orders,
+        fallbacks,
+        model_costs[kept],
+        searched.qualities,
+        measured,
+        sizes,
+    )
+
+
+def _levelled(
+    searched: SearchedSets, costs: Floats, data: Prepared, trainer: Trainer
+) -> SearchedSets:
+    """Take from sets' qualities what is luck beside a set that costs hardly more.
+
+    `costs` (C,) are those of `searched.sets` at the largest size.
+    """
+    seconds_worth = data.project.costs.weights.get("s", 0.0)
+    negligible = data.project.search.negligible_us * 1e-6 * seconds_worth
+    if negligible == 0.0:
+        return searched
+    sets, tested = searched.sets, trainer.tested
+    qualities = level_lucky_sets(
+        sets,
+        np.array([searched.qualities[mask] for mask in sets]),
+        costs,
+        trainer.parts,
+        data.table.dataset.groups[tested],
+        trainer.task.weights_of(tested),
+        negligible,
+    )
+    levelled = zip(sets, qualities.tolist(), strict=True)
+    return replace(searched, qualities={**searched.qualities, **dict(levelled)})
 
 
 def _sizes_of(data: Prepared) -> tuple[Size, Size]:
@@ -135,7 +173,7 @@ def say_odd_budgets(
 
 def expected_of(
     masks: Sequence[int],
-    searched: SearchedSets,
+    qualities: Mapping[int, float],
     data: Prepared,
     trainer: Trainer,
     costs: MeasuredCosts,
@@ -144,9 +182,10 @@ def expected_of(
 
     Candidates are chosen for their high measured qualities, so the measured qualities
     are biased upwards. `expected_qualities` corrects this bias. The array of accuracies
-    is empty for regression, and if the project's metric is accuracy itself.
+    is empty for regression, and if the project's metric is accuracy itself. Candidates
+    keep the order of `qualities`, which has every trained set by mask.
     """
-    sets, tested = sorted(searched.qualities), trainer.tested
+    sets, tested = sorted(qualities), trainer.tested
     expected = partial(
         expected_qualities,
         trainer.parts(sets),
@@ -157,8 +196,11 @@ def expected_of(
         data.project.seed,
     )
     if data.metric.name == "accuracy" or data.task == "regression":
-        return expected(), np.empty(0)
-    return expected(), expected(trainer.right(sets))
+        accuracies = np.empty(0)
+    else:
+        accuracies = expected(trainer.right(sets))
+    levelled = np.array([qualities[mask] for mask in sets])
+    return expected(levelled=levelled), accuracies
 
 
 def intervals_of(masks: Sequence[int], data: Prepared, trainer: Trainer) -> Floats:

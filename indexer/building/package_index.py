@@ -57,7 +57,9 @@ def package_index(
 ) -> Index:
     """Combine the results of all stages in an index."""
     masks, fallbacks = candidates.masks, candidates.fallbacks
-    qualities, accuracies = expected_of(masks, searched, data, trainer, costs)
+    qualities, accuracies = expected_of(
+        masks, candidates.qualities, data, trainer, costs
+    )
     measured = candidates.measured
     if kept.measured is not None:
         measured = measured.joined(kept.measured)

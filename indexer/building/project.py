@@ -370,6 +370,12 @@ class Search(Part, frozen=True):
         for exits. The index states the accuracy that was measured before. With `folds`,
         models are always trained again. After a progressive search, no model is trained
         again once this has taken half of `budget_s`, unless features are learned.
+    negligible_us
+        Difference in cost that no caller feels, in microseconds. Of two sets of which
+        one has all features of the other, and costs at most so much more, the smaller
+        counts as better only if its lead on the tested items is more than luck
+        explains. Smaller sets still answer budgets that do not buy the larger one. 0
+        compares measured qualities as they are.
     budget_s
         Maximum seconds of training in a search. The default for "progressive" is the
         time of three trainings on all features, but at least 30 s and at most two
@@ -394,6 +400,7 @@ class Search(Part, frozen=True):
     covering: bool = False
     refit: bool = True
     trainings: Annotated[int, Meta(ge=2)] | None = None
+    negligible_us: Annotated[float, Meta(ge=0)] = 50.0
     budget_s: Above | None = None
 
     @property

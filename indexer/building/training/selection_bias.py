@@ -37,6 +37,7 @@ def expected_qualities(
     weights: Floats,
     seed: int,
     corrected: NDArray[Any] | None = None,
+    levelled: Floats | None = None,
 ) -> Floats:
     """Return the quality to expect on fresh items (K,) of each chosen set.
 
@@ -49,10 +50,13 @@ def expected_qualities(
     the positions of the chosen sets. The bootstrap draws whole groups of items;
     `groups` (N,) has the number of each item's group. If `corrected` (E, N) is given,
     sets are still chosen by `parts`, but qualities are means of `corrected`; otherwise
-    the expected qualities keep the order of the measured ones.
+    the expected qualities keep the order of the measured ones, or of `levelled` (E,),
+    which then replace the measured qualities.
     """
     corrected = parts if corrected is None else corrected
     observed = np.average(corrected, axis=1, weights=weights)
+    if levelled is not None:
+        observed = levelled
     order = np.argsort(costs, kind="stable")
     # sets of equal cost all compete with each other
     last = np.searchsorted(costs[order], costs[chosen], side="right") - 1
@@ -65,8 +69,9 @@ def expected_qualities(
     _, level = np.unique(observed[chosen], return_inverse=True)
     worst = np.full(level.max() + 1, np.inf)
     np.minimum.at(worst, level, expected)
-    capped: Floats = np.minimum.accumulate(worst[::-1])[::-1][level]
-    return np.maximum(capped, 0.0)
+    for below in range(len(worst) - 2, -1, -1):  # equal ones would lose the order
+        worst[below] = min(worst[below], np.nextafter(worst[below + 1], -1.0))
+    return np.maximum(worst[level], 0.0)
 
 
 def _luck(

@@ -1,0 +1,67 @@
+"""Feature sets that look better than a larger set only by luck.
+
+A set is measured on finitely many items, so of many sets some beat a larger set by
+chance. Where the larger set costs next to nothing more, its own quality is the better
+guess: information does not hurt (ICSP, axiom 2.1). This is a step of polydom's own
+before candidates are compared; the comparison itself has no tolerance.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+def level_lucky_sets(
+    masks: Sequence[int],
+    qualities: Floats,
+    costs: Floats,
+    parts: Callable[[list[int]], NDArray[Any]],
+    groups: Rows,
+    weights: Floats,
+    negligible: float,
+) -> Floats:
+    """Return qualities (E,) by which no lucky set is better than a larger set.
+
+    `masks` are E feature sets with measured `qualities` (E,), and `costs` (E,) at the
+    largest item size. A set is lucky beside a larger set, one with all its features
+    and more, if two conditions hold. The larger set costs at most `negligible` more.
+    And the set's lead is no larger than luck explains: the standard error of the lead,
+    over the items that both sets answered, times the expected maximum of as many
+    normal numbers as there are smaller sets within this cost, at most sqrt(2 ln K). A
+    lucky set's quality becomes the next number below that of the larger set. The empty
+    set is never lucky.
+
+    `parts` returns the contributions (K, N) of N items to the qualities of K sets;
+    `groups` (N,) and `weights` (N,) are the items' groups and weights.
+    """
+    sets, levelled = np.array(masks, np.uint64), qualities.copy()
+    for row in np.argsort(-np.bitwise_count(sets).astype(np.int64), kind="stable"):
+        within = (sets & ~sets[row] == 0) & (sets != sets[row]) & (sets != 0)
+        within &= costs[row] - costs <= negligible
+        ahead = np.flatnonzero(within & (levelled >= levelled[row]))
+        if not ahead.size:
+            continue
+        own, *others = parts([masks[at] for at in (row, *ahead)])
+        many = max(1.0, math.sqrt(2 * math.log(np.count_nonzero(within))))
+        for at, other in zip(ahead, others, strict=True):
+            leads = other.astype(np.float64) - own
+            lead = qualities[at] - qualities[row]
+            if lead <= many * standard_error(leads, groups, weights):
+                levelled[at] = np.nextafter(levelled[row], 0.0)
+    return levelled
+
+
+def standard_error(values: Floats, groups: Rows, weights: Floats) -> float:
+    """Return the standard error of a weighted mean of values (N,).
+
+    Only values of different groups are independent.
+    """
+    mean = np.average(values, weights=weights)
+    sums = np.bincount(groups, weights * (values - mean))
+    return float(math.sqrt(sums @ sums) / weights.sum())
