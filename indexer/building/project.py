@@ -332,7 +332,8 @@ class Search(Part, frozen=True):
     alpha
         Factor, at least 1, at which the search stops: no set of features within the
         budget gains more than alpha times as much quality over the prior as the chosen
-        set. The default for "progressive" is 1, so the search uses all of `budget_s`
+        set. The proof counts the costs of features, not the models' own times. The
+        default for "progressive" is 1, so the search uses all of `budget_s`
         unless it has proven that no other set is better. The default for "poly-dom" is
         1.05.
     alpha_of

@@ -10,6 +10,9 @@ set, the prior. ICSP's alpha is a factor of accuracies. Where one class has 88 %
 items, an alpha of 1.14 would close all sets, since no accuracy is more than 1.14 times
 the prior's. For the quality exp(-log loss), an alpha of gains also holds for gains of
 the log loss itself, since exp is convex.
+
+The proof is for the costs of features, which grow with the set. A model's own time need
+not: a smaller set's forest may be deeper, and so dearer, than that of a larger set.
 """
 
 from __future__ import annotations

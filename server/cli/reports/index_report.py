@@ -275,7 +275,7 @@ def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterato
     if search.expanded == search.sets or search.sequences is not UNSET:
         yield line
     elif search.complete or alpha <= ENOUGH:
-        yield f"{line}; none of the others is expected to {better} at its cost"
+        yield f"{line}; none of the others is expected to {better}"
     else:
         yield f"{line}, the most promising first"
         cure, limit = "budget_s", "the time for that was up"
@@ -283,7 +283,7 @@ def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterato
             cure, limit = "trainings", "the number of trainings was reached"
         worth = ""
         if math.isfinite(alpha):
-            worth = f"; all that is proven is that no other can {better} at its cost"
+            worth = f"; all that is proven is that no other can {better}"
         yield (
             f"warning: {limit}{worth}. To try more, raise search.{cure} in "
             "PROJECT.toml and build again: what is done is kept"
@@ -296,12 +296,13 @@ def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterato
 def _better_words(alpha_of: AlphaOf, alpha: float, facts: Facts) -> str:
     """Return what untrained sets do not, such as "be better"."""
     if alpha == 1:
-        return "be better"
+        return "be better at its features' cost"
     if alpha_of == "gain":
         without = WITHOUT_FEATURES[task_of(facts.measure)]
-        return f"gain more than {alpha:.3g} times as much over {without}"
+        times = f"{alpha:.3g} times as much over {without}"
+        return f"gain more than {times} at its features' cost"
     good = "accurate" if facts.measure == "accuracy" else "good"
-    return f"be more than {alpha:.3g} times as {good}"
+    return f"be more than {alpha:.3g} times as {good} at its features' cost"
 
 
 def _exit_line(exits: BuiltExits | None, lacking: bool, labels: Sequence[str]) -> str:
@@ -433,7 +434,7 @@ def _search_lines(facts: Facts, search: BuiltSearch) -> Iterator[str]:
     if search.alpha is not UNSET and math.isfinite(search.alpha):
         yield (
             f"  alpha: no set that was not trained is expected to "
-            f"{_better_words(search.alpha_of, search.alpha, facts)} at its cost; "
+            f"{_better_words(search.alpha_of, search.alpha, facts)}; "
             "tolerance: by how much more features may hurt"
         )
     if broken := search.violations:

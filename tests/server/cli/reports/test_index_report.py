@@ -98,7 +98,7 @@ def said(
         ({"skipped": [["a[b].txt", "empty"]]}, "1 left out left out a[b].txt: empty"),
         (
             {"search": {"expanded": 5}},
-            "others is expected to be more than 1.05 times as accurate at its cost",
+            "others is expected to be more than 1.05 times as accurate at its features",
         ),
         (
             {"search": {"expanded": 5, "alpha_of": "gain"}},
@@ -110,13 +110,16 @@ def said(
         ),
         (
             {"search": {"expanded": 5, "alpha": 1.0}},
-            "expected to be better at its cost",
+            "expected to be better at its features' cost",
         ),
         (
             {"search": LATE},
             "models of 12 of the 4,096 ways to combine the features, the",
         ),
-        ({"search": LATE}, "no other can be more than 1.3 times as accurate at its"),
+        (
+            {"search": LATE},
+            "no other can be more than 1.3 times as accurate at its features",
+        ),
         ({"search": LATE}, "warning: the time for that was up"),
         ({"search": LATE}, "raise search.budget_s in PROJECT.toml and build again"),
         (
@@ -219,7 +222,7 @@ def test_another_measure_is_told_beside_accuracy() -> None:
         "balanced accuracy with a large budget: 0.800, accuracy 0.950 ± 0.022 "
         "(standard error), measured on"
     ) in shown
-    assert "no other can be more than 1.3 times as good at its cost" in shown
+    assert "no other can be more than 1.3 times as good at its features' cost" in shown
     assert "a cell: features, expected balanced accuracy, time" in shown
 
 
