@@ -436,7 +436,8 @@ class Execution(ABC):
         planner, budget, drift = self._planner, self._request.budget, self.choice.drift
         planned, step_s = planner.package.base_models[row], ladder.step_s * drift
         now_s = planner.now()
-        left_s = budget.left(now_s)
+        # the answer has yet to be filled in, which is a part of the answering time
+        left_s = budget.left(now_s) - max(self._answering.more_s, 0.0)
         timed = budget.due_s < math.inf and not self.choice.late
         if ladder.high_s[-1] * drift <= left_s if timed else not planned:
             return self._evaluate(exits.answer), False
