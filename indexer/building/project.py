@@ -58,6 +58,7 @@ OF_THRESHOLDS: Final = {
 # Measures of one class of two.
 OF_POSITIVE = (*OF_THRESHOLDS, "average_precision", "cost")
 CONFIDENCE = 0.95  # default confidence in the shares of answers that exits change
+SURE = 0.8  # default confidence in a recall or precision that a threshold keeps
 HELD_OUT = 0.25  # default share of the items
 FOLDS = 5  # default number of folds if items are few
 AUTO = "auto"  # name of a learner that stands for a race
@@ -266,7 +267,7 @@ class Quality(Part, frozen=True):
     at
         For "precision_at": `{ recall = 0.8 }`, the recall that answers must have. For
         "recall_at": `{ precision = 0.9 }`. Fresh items reach it with a confidence of
-        0.95, or of `confidence` in the same table; 0 is content if the items that the
+        0.8, or of `confidence` in the same table; 0 is content if the items that the
         threshold was chosen on reach it.
     beta
         For "f_beta": weight of recall against precision; 1 makes F1.
@@ -299,7 +300,7 @@ class Quality(Part, frozen=True):
     @property
     def sure(self) -> float:
         """Confidence that fresh items reach `least`."""
-        return self.at.get("confidence", CONFIDENCE)
+        return self.at.get("confidence", SURE)
 
     def measure_of(self, task: Task) -> str:
         """Return the name of the metric; by default it depends on the task."""

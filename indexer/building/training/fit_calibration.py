@@ -3,7 +3,7 @@
 Forms are tried from the simplest on: a temperature (Guo et al., 2017); a temperature
 and an offset for each class, which for two classes is Platt's map; and for two classes
 and enough items an isotonic map (Zadrozny and Elkan, 2002). A form is kept only if it
-lowers the log loss by more than its standard error on items that it was not fitted to.
+surely lowers the log loss of items that it was not fitted to.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,9 @@ MOST = 10_000  # items that are used
 FOLDS = 4  # parts of the items; each is mapped by a fit to the others
 IN_BIN = 50  # items in a bin of an isotonic map
 MOST_BINS = 40
-REAL = 0.01  # share of the log loss that a form must save
+# Shares of the log loss that a form must save: `REAL` by more than two standard errors
+# (with one, chance would pass in one of six tries), or `LARGE` by more than one.
+REAL, LARGE = 0.01, 0.2
 
 
 class Evidence(NamedTuple):
@@ -197,7 +199,7 @@ def fit_calibration(
         if _surely_better(held.losses(scores), held.losses(crossed), groups):
             best, form, scores = fitted, name, crossed
     if best is None and forced:
-        best, form = held.line(1.0, back), "temperature"
+        best, form = held.line(1.0, back), None
         scores = held.scores(best)
     if best is None:
         return FittedCalibration(None, None, before, before)
@@ -255,11 +257,17 @@ def _cross_fit(held: Held, form: str, parts: Codes) -> tuple[Calibration, Floats
 
 
 def _surely_better(old: Floats, new: Floats, groups: Codes) -> bool:
-    """Return True if new losses (N,) are really below the old ones."""
+    """Return True if new losses (N,) are really below the old ones.
+
+    A saving of a large share needs less proof: it comes from few items to which the
+    model gave almost 0, and these alone make the standard error large.
+    """
     _, own = np.unique(groups, return_inverse=True)
     saved = np.bincount(own, old - new)
     error = saved.std() * np.sqrt(len(saved))
-    return bool(saved.sum() > max(error, REAL * old.sum()))
+    total, loss = float(saved.sum()), float(old.sum())
+    small = total > 2 * error and total > REAL * loss
+    return bool(small or (total > error and total > LARGE * loss))
 
 
 def _fit(held: Held, form: str, start: Floats | None) -> tuple[Calibration, Floats]:

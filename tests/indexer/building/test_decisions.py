@@ -86,7 +86,7 @@ def test_a_goal_that_nothing_proves_is_told(
     quality = {"measure": "recall_at", "at": {"precision": 0.999}}
     with caplog.at_level(logging.WARNING, "polydom"):
         package = builder(tmp_path, quality).index().package
-    assert "do not prove a precision of 0.999 with a confidence of 0.95" in caplog.text
+    assert "do not prove a precision of 0.999 with a confidence of 0.8" in caplog.text
     assert package is not None
     assert [model.choose(np.full(2, 9, np.float32)) for model in package.models] == [1]
 
