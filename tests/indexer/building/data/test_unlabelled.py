@@ -13,11 +13,10 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.dataset import Dataset
 from polydom.indexer.building.data.read_items import read_items
 from polydom.indexer.building.data.unlabelled import read_unlabelled
+from polydom.indexer.building.exits.plan_exits import make_schedule_fitter
 from polydom.indexer.building.prepare import ExitItems
-from polydom.indexer.building.project import Project
-from polydom.indexer.index.facts import facts_of
+from polydom.indexer.building.project import ExitGoal, Project
 from polydom.indexer.progress import Silence
-from polydom.server.cli.reports.index_report import built_of, detail_lines
 from tests.support.builds import projects
 from tests.support.builds.staged_build import StagedBuild
 from tests.support.indexes.stopping_records import draw_rows, label_rows
@@ -217,15 +216,13 @@ def test_a_build_of_few_items_has_exits_by_items_without_labels(tmp_path: Path) 
     assert index.package is not None
     told = index.package.meta["exits"]
     assert (told["calibrated"], told["unlabelled"]) == (600, 600)
-    plan = told["plans"][-1]
-    assert plan["schedule"]["mean"] < 1
-    # half of the items fit the schedule; the others calibrate it
-    assert sum(one["items"] for one in plan["classes"]) == 300
-    facts = facts_of(index)
-    assert any(
-        "600 of them without labels" in line
-        for line in detail_lines(facts, built_of(facts))
+    # half of the items fit a schedule, and the others calibrate it
+    fitter = make_schedule_fitter(
+        ExitGoal(0.1, 0.8), data, builder.trainer, builder.own
     )
+    assert fitter is not None
+    assert fitter.fresh is not None
+    assert (len(fitter.values), len(fitter.fresh)) == (300, 300)
 
 
 def test_items_set_aside_and_items_without_labels_share_no_group() -> None:

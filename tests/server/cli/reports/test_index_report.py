@@ -288,6 +288,12 @@ def details(built: dict[str, Any]) -> list[str]:
             "each plan with 95% confidence, by 700 calibration items",
         ),
         (
+            {"exits": EXITS | {"unlabelled": 300}},
+            "plans answer early where at most 0.50% of all answers change, of each "
+            "plan with 95% confidence, by 700 calibration items, 300 of them without "
+            "labels",
+        ),
+        (
             {"exits": EXITS | BY_CLASS},
             "  only answers 'spam' come early; 'ham' is always computed whole",
         ),
