@@ -61,7 +61,7 @@ def describe_index(
     names = tuple(map(package.names, range(len(qualities))))
     best = max(range(len(qualities)), key=qualities.__getitem__)
     schedules = read_schedules(package)
-    prior = package.masks.tolist().index(0)
+    prior, counts = package.masks.tolist().index(0), package.base_models
     return IndexFacts(
         version=index.version,
         kind=package.kind,
@@ -86,6 +86,7 @@ def describe_index(
                 accuracies[row],
                 index.coefficients[row].tolist(),
                 schedules.get(row),
+                counts[row] or UNSET,
             )
             for row in sorted({prior, *index.lookup.rows.tolist()})
         ],

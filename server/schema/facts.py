@@ -44,6 +44,8 @@ class SetFacts(msgspec.Struct):
     `cost` has the coefficients of a polynomial in the item's size, in the index's unit.
     Its terms are 1, n, n^2, ... for a size n, or 1, a, b, a^2, ab, b^2, ... for a size
     of two numbers, a and b. `schedule` is null if the set's model never stops early.
+    `base_models` is present if only so many base models of the set's model surely fit
+    into that cost; the set is then listed again with all of them.
     """
 
     features: tuple[str, ...]
@@ -51,6 +53,7 @@ class SetFacts(msgspec.Struct):
     expected_accuracy: float | None
     cost: list[float]
     schedule: ScheduleFacts | None = None
+    base_models: int | UnsetType = UNSET
 
 
 class ColumnFacts(msgspec.Struct):
