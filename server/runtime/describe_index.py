@@ -60,7 +60,7 @@ def describe_index(
     accuracies = [index.accuracy(row) for row in range(len(qualities))]
     names = tuple(map(package.names, range(len(qualities))))
     best = max(range(len(qualities)), key=qualities.__getitem__)
-    schedules = read_schedules(package)
+    schedules, thresholds = read_schedules(package), package.thresholds()
     prior, counts = package.masks.tolist().index(0), package.base_models
     return IndexFacts(
         version=index.version,
@@ -87,6 +87,7 @@ def describe_index(
                 index.coefficients[row].tolist(),
                 schedules.get(row),
                 counts[row] or UNSET,
+                thresholds[row],
             )
             for row in sorted({prior, *index.lookup.rows.tolist()})
         ],

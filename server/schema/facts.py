@@ -46,6 +46,8 @@ class SetFacts(msgspec.Struct):
     of two numbers, a and b. `schedule` is null if the set's model never stops early.
     `base_models` is present if only so many base models of the set's model surely fit
     into that cost; the set is then listed again with all of them.
+    `threshold` names one of two classes and the score from which it is answered; it is
+    null if the class with the larger score is.
     """
 
     features: tuple[str, ...]
@@ -54,6 +56,7 @@ class SetFacts(msgspec.Struct):
     cost: list[float]
     schedule: ScheduleFacts | None = None
     base_models: int | UnsetType = UNSET
+    threshold: dict[str, float] | None = None
 
 
 class ColumnFacts(msgspec.Struct):

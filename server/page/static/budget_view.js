@@ -91,6 +91,9 @@ export class BudgetView {
     if (set.schedule) {
       notes.push(`Its model stops once the answer is sure: on average after ${showShare(set.schedule.mean_used)} of its ${set.schedule.base_models} base models.`);
     }
+    for (const [label, score] of Object.entries(set.threshold ?? {})) {
+      notes.push(`The answer is "${label}" from a score of ${showQuality(score)} on.`);
+    }
     const exits = facts.exits?.plans.find((plan) => String(plan.features) === String(set.features));
     if (exits?.early) {
       notes.push(`${showShare(exits.early)} of items are answered before the last feature, which saves ${showShare(exits.saved)} of the features' cost.`);
