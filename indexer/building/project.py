@@ -375,9 +375,9 @@ class Search(Part, frozen=True):
     negligible_us
         Difference in cost that no caller feels, in microseconds. Of two sets of which
         one has all features of the other, and costs at most so much more, the smaller
-        counts as better only if its lead on the tested items is more than luck
-        explains. Smaller sets still answer budgets that do not buy the larger one. 0
-        compares measured qualities as they are.
+        counts as better only if its lead on the tested items is larger than its
+        standard error. Smaller sets still answer budgets that do not buy the larger
+        one. 0 compares measured qualities as they are.
     budget_s
         Maximum seconds of training in a search. The default for "progressive" is the
         time of three trainings on all features, but at least 30 s and at most two

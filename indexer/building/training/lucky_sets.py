@@ -31,11 +31,9 @@ def level_lucky_sets(
     `masks` are E feature sets with measured `qualities` (E,), and `costs` (E,) at the
     largest item size. A set is lucky beside a larger set, one with all its features
     and more, if two conditions hold. The larger set costs at most `negligible` more.
-    And the set's lead is no larger than luck explains: the standard error of the lead,
-    over the items that both sets answered, times the expected maximum of as many
-    normal numbers as there are smaller sets within this cost, at most sqrt(2 ln K). A
-    lucky set's quality becomes the next number below that of the larger set. The empty
-    set is never lucky.
+    And the set's lead is at most the lead's own standard error, over the items that
+    both sets answered. A lucky set's quality becomes the next number below that of the
+    larger set. The empty set is never lucky.
 
     `parts` returns the contributions (K, N) of N items to the qualities of K sets;
     `groups` (N,) and `weights` (N,) are the items' groups and weights.
@@ -48,11 +46,10 @@ def level_lucky_sets(
         if not ahead.size:
             continue
         own, *others = parts([masks[at] for at in (row, *ahead)])
-        many = max(1.0, math.sqrt(2 * math.log(np.count_nonzero(within))))
         for at, other in zip(ahead, others, strict=True):
             leads = other.astype(np.float64) - own
             lead = qualities[at] - qualities[row]
-            if lead <= many * standard_error(leads, groups, weights):
+            if lead <= standard_error(leads, groups, weights):
                 levelled[at] = np.nextafter(levelled[row], 0.0)
     return levelled
 

@@ -32,8 +32,10 @@ def level(parts: NDArray[np.bool_], costs: list[float], negligible: float) -> Fl
 
 
 def rights(*counts: int, of: int = 1000) -> NDArray[np.bool_]:
-    """Answers of which the first so many are right."""
-    return np.arange(of) < np.array(counts)[:, None]
+    """Answers of which so many are right; the last set is right of other items."""
+    firsts = np.arange(of) < np.array(counts)[:, None]
+    firsts[-1] = firsts[-1, ::-1]
+    return firsts
 
 
 def test_a_lead_of_one_item_is_luck_and_one_of_many_is_not() -> None:
@@ -64,12 +66,11 @@ def test_no_lucky_set_leads_and_no_other_changes(
     assert (found <= raw).all()
     assert found[0] == raw[0]
     assert found[3] == raw[3]
-    near = [s for s in (1, 2) if costs[3] - costs[s] <= 1]
     for mask in (1, 2):
         lead = parts[mask].astype(float) - parts[3]
-        most = max(1.0, math.sqrt(2 * math.log(max(1, len(near)))))
-        lucky = lead.mean() <= most * lead.std() / 12**0.5
-        if mask in near and lucky and raw[mask] >= raw[3]:
+        lucky = lead.mean() <= lead.std() / 12**0.5
+        near = costs[3] - costs[mask] <= 1
+        if near and lucky and raw[mask] >= raw[3]:
             assert found[mask] == np.nextafter(raw[3], 0)
         else:
             assert found[mask] == raw[mask]
