@@ -68,7 +68,7 @@ def items_of(name: str, seed: int, folder: Path, quick: bool) -> Items:
         mixed, first = random.permutation(len(rows)), 2 * len(rows) // 3
         built, rest = mixed[:first], mixed[first:]
         return Items(rows[built], codes[built], rows[rest], codes[rest])
-    of_all = 20 if quick else 1
+    of_all = 5 if quick else 1
     unlabelled = None
     if name == "drawn, unlabelled":
         unlabelled = draw(UNLABELLED // of_all, random)[0]
@@ -105,7 +105,7 @@ def project(name: str, items: Items, folder: Path, seed: int, quick: bool) -> Pr
         "features": {"columns": groups},
         "learner": {
             "name": "lightgbm",
-            "n_estimators": 10 if quick else TREES,
+            "n_estimators": 20 if quick else TREES,
             "n_jobs": 1,
             "verbose": -1,
         },

@@ -21,7 +21,7 @@ from .terms import Terms
 from .training.class_weights import class_weights, metric_of
 
 # Folds of a race of learners: one if that validates on enough items, else more.
-LEAST_FOLDS, MOST_FOLDS, VALIDATED = 3, 5, 20_000
+LEAST_FOLDS, MOST_FOLDS, VALIDATED = 2, 5, 20_000
 
 Division = tuple[Rows, Rows]
 

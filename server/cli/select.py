@@ -13,10 +13,14 @@ from .build import SAME_AGAIN
 from .options import AsJson, CacheFolder, ProjectFile
 from .process import interruptible, prints_to_stderr
 
-# Options that only one strategy has.
+# Parameters that only one strategy has, and their options
 PARAMETERS = {
-    "daub": ("ratio", "granularity", "training_bound"),
-    "obms": ("quanta", "scale"),
+    "daub": {
+        "ratio": "--ratio",
+        "granularity": "--granularity",
+        "training_bound": "--no-training-bound",
+    },
+    "obms": {"quanta": "--quanta", "scale": "--scale"},
 }
 
 
@@ -41,12 +45,13 @@ def select(
             "there are fewer than 500 r^2.",
         ),
     ] = None,
-    training_bound: Annotated[
-        bool | None,
+    no_training_bound: Annotated[
+        bool,
         typer.Option(
-            help="daub: bound a learner's score by its training score, as published."
+            "--no-training-bound",
+            help="daub: do not bound a learner's score by its training score.",
         ),
-    ] = None,
+    ] = False,
     quanta: Annotated[
         int | None,
         typer.Option(help="obms: budget T in quanta; default: 3 for each learner."),
@@ -81,7 +86,7 @@ def select(
     given = {
         "ratio": ratio,
         "granularity": granularity,
-        "training_bound": training_bound,
+        "training_bound": False if no_training_bound else None,
         "quanta": quanta,
         "scale": scale,
     }
@@ -109,5 +114,5 @@ def refuse_others(strategy: str, parameters: Iterable[str]) -> None:
     for name in parameters:
         (owner,) = (one for one, own in PARAMETERS.items() if name in own)
         if owner != strategy:
-            option = name.replace("_", "-")
-            raise BadInput(f"--{option} is for --strategy {owner}, not for {strategy}")
+            option = PARAMETERS[owner][name]
+            raise BadInput(f"{option} is for --strategy {owner}, not for {strategy}")

@@ -76,7 +76,7 @@ def test_evaluation_shows_what_was_found(
     said = polydom([*given, "--html", "found.html", "--json"], tmp_path)
     found = json.loads(said)
     with visiting(context, f"file://{tmp_path}/found.html") as page:
-        expect(page.locator("canvas")).to_have_count(2)
+        expect(page.locator("canvas")).to_have_count(4)
         within, each = page.locator(".table table").all()
         own = [f"{one['right_inside']:.3f}" for one in found["budgets"]]
         assert within.locator("tbody tr").first.locator("td").all_inner_texts() == own

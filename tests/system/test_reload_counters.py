@@ -12,7 +12,9 @@ from typing import Any
 from prometheus_client import parser
 from starlette.testclient import TestClient
 
+from polydom.features.errors import FeatureFailed
 from polydom.server.app import create_app
+from polydom.server.engine.feature_failures import FeatureFailures
 from polydom.server.engine.request import Caller
 from polydom.server.metrics.counts import PlannerCounts, PlannerTotals
 from polydom.server.metrics.prometheus import render
@@ -127,6 +129,9 @@ class Planner:
         self.audit = Counts(
             exits=count, audited=count, changed=count, used=count, left=2 * count
         )
+        self.failures = FeatureFailures(lambda: 0.0)
+        for _ in range(count):
+            self.failures.add("words", FeatureFailed("no words", 0))
 
 
 class Counts:
@@ -149,6 +154,7 @@ def test_counts_of_planners_outlive_them_and_nothing_else_does() -> None:
     assert len(counts._known) == 1
     vars(second.audit)["exits"] = 20
     assert counts.totals() == PlannerTotals(15, 21, 11, 11, 11, 22)
+    assert counts.failures() == {"words": 11}
 
 
 def test_answers_of_batches_are_counted_by_the_event_loop_alone(

@@ -205,7 +205,7 @@ def test_budget_keeps_errors_in_their_places() -> None:
         (3, TEXT),
     ]
     kinds = [type(result[-1]).__name__ for result in budget.answers(items)]
-    assert kinds == ["BadItem", "Outcome", "BadFeature", "Outcome"]
+    assert kinds == ["BadItem", "Outcome", "FeatureFailed", "Outcome"]
     totals = budget.totals()
     assert (totals.items, totals.errors) == (4, 2)
     # what was computed before the failure is paid for as the whole plan

@@ -262,18 +262,29 @@ def test_exits_of_batches_are_audited_and_their_promise_is_told(tmp_path: Path) 
     assert status == 200
     assert facts["exits"] == {
         "alpha": 0.1,
+        "alphas": {},
+        "sides": "both",
         "confidence": 0.9,
         "fitted": 200,
         "calibrated": 100,
         "early": 0.25,
         "saved": 0.125,
         "plans": [
-            {"features": [], "early": 0.0, "saved": 0.0, "changed": 0.0},
+            {
+                "features": [],
+                "early": 0.0,
+                "saved": 0.0,
+                "changed": 0.0,
+                "classes": [],
+                "scores": None,
+            },
             {
                 "features": ["length", "marks", "words"],
                 "early": 0.5,
                 "saved": 0.25,
                 "changed": 0.01,
+                "classes": [],
+                "scores": None,
             },
         ],
     }

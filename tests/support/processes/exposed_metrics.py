@@ -18,6 +18,7 @@ def exposed_labels(folder: Path) -> dict[str, set[str]]:
         until_ready(client)
         client.post("/v1/predict", json={"text": "hi", "budget_ms": 900})
         client.post("/v1/predict", json={"text": "hi", "budget_ms": -1})
+        client.post("/v1/predict", json={"text": "a\0", "budget_ms": 900})  # fails
         text = client.get("/metrics").text
     for family in parser.text_string_to_metric_families(text):
         for sample in family.samples:
