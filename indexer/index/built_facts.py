@@ -238,7 +238,7 @@ class BuiltCalibration(msgspec.Struct):
     probabilities, or too few items are known.
     """
 
-    form: Literal["prior", "temperature", "offsets", "isotonic"] | None = None
+    form: Literal["prior", "temperature", "slopes", "offsets", "isotonic"] | None = None
     before: BuiltForecast | None = None
     after: BuiltForecast | None = None
 

@@ -28,7 +28,9 @@ class Calibration:
     For K > 2 classes, the calibrated score of class k is proportional to exp(slope *
     z[k] + offset[k]) (Guo et al., 2017: temperature and bias). For two classes, the
     calibrated log odds are a rising, piecewise linear function of the log odds z: one
-    knot makes Platt's map, more knots an isotonic one. Here, z are the raw scores times
+    knot makes Platt's map or a slope for each side, more knots an isotonic one. With
+    equal offsets, or with a knot that maps 0 to 0, the largest class score stays the
+    largest. Here, z are the raw scores times
     the gain, or the logarithms of the class scores. A calibrated score is never 0 or 1.
     """
 

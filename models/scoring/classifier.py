@@ -19,7 +19,6 @@ from .kernels.link import (
     LARGEST_SCORE,
     MARGIN,
     NOT_NEGATIVE,
-    POSITIVE,
     SOFTMAX,
     answer_one,
     choices,
@@ -176,7 +175,7 @@ class Head:
             return int(margin >= self.cut)
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0)
-        if self.rule == POSITIVE:
+        if self.rule != LARGEST_SCORE:
             return int(margin > 0.0)
         low, high = self._plain_by(margin)
         return int(high > low)
@@ -190,7 +189,7 @@ class Head:
             return int(margin >= 0.0), scores
         if self.rule == LARGEST_SCORE and self.calibration is not None:
             return self.choose_by(margin), scores
-        return int(margin > 0.0 if self.rule == POSITIVE else high > low), scores
+        return int(high > low if self.rule == LARGEST_SCORE else margin > 0.0), scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays from which `load_head` makes this head again."""

@@ -1,9 +1,17 @@
 """Fit a calibration of class scores to held-out items, if it lowers the log loss.
 
-Forms are tried from the simplest on: a temperature (Guo et al., 2017); a temperature
-and an offset for each class, which for two classes is Platt's map; and for two classes
-and enough items an isotonic map (Zadrozny and Elkan, 2002). A form is kept only if it
-surely lowers the log loss of items that it was not fitted to.
+Forms are tried from the simplest on. The first is a temperature (Guo et al., 2017).
+
+Where the model's own choice is the answer, the next forms are for two classes: a slope
+for each side of the border between them, and for enough items an isotonic map
+(Zadrozny and Elkan, 2002) of each side. They leave the border where it is, so that no
+class has a larger score than the chosen one.
+
+Where class weights moved the choice, or a threshold makes it, the next forms are a
+temperature and an offset for each class, which for two classes is Platt's map; and for
+two classes and enough items one isotonic map.
+
+A form is kept only if it surely lowers the log loss of items that it was not fitted to.
 """
 
 from collections.abc import Sequence
@@ -26,11 +34,13 @@ Codes = NDArray[np.int64]
 
 FEWEST = 30  # items to fit a temperature to
 FEWEST_OF_CLASS = 10  # items of each class to fit offsets to
+FEWEST_OF_SIDE = 10  # items of each side of the border to fit slopes to
 FEWEST_ISOTONIC = 1000  # items to fit an isotonic map to
 MOST = 10_000  # items that are used
 FOLDS = 4  # parts of the items; each is mapped by a fit to the others
 IN_BIN = 50  # items in a bin of an isotonic map
 MOST_BINS = 40
+LEAST_ODDS = 1e-6  # least calibrated log odds of a knot of the side that it is on
 # Shares of the log loss that a form must save: `REAL` by more than two standard errors
 # (with one, chance would pass in one of six tries), or `LARGE` by more than one.
 REAL, LARGE = 0.01, 0.2
@@ -65,7 +75,8 @@ class FittedCalibration:
     """The calibration of one model; None if none helps."""
 
     calibration: Calibration | None
-    form: str | None = None  # "prior", "temperature", "offsets" or "isotonic"
+    # "prior", "temperature", "slopes", "offsets" or "isotonic"
+    form: str | None = None
     # Of the scores without it (None if they are no probabilities), and with it, on
     # items that it was not fitted to
     before: Forecast | None = None
@@ -89,15 +100,26 @@ class Held:
     shift: Floats
     logs: bool
     limit: float
+    pinned: bool  # True if the class with the largest score must keep the largest score
+
+    @property
+    def odds(self) -> Floats:
+        """Log odds (N,) of the second of two classes."""
+        odds: Floats = self.z[:, 1] - self.z[:, 0]
+        return odds
 
     def only(self, rows: NDArray[Any]) -> "Held":
         """Return some of the items."""
         part = self.z[rows], self.codes[rows], self.weights[rows]
-        return Held(*part, self.shift, self.logs, self.limit)
+        return Held(*part, self.shift, self.logs, self.limit, self.pinned)
 
     def line(self, slope: float, offsets: Floats) -> Calibration:
         """Return the linear map with a slope and offsets (K,)."""
         return make_line(slope, offsets, logs=self.logs, limit=self.limit)
+
+    def knots(self, knots: Floats, slopes: tuple[float, float]) -> Calibration:
+        """Return the map of two classes with knots (2, M) and slopes beyond them."""
+        return make_knots(knots, slopes, logs=self.logs, limit=self.limit)
 
     def scores(self, calibration: Calibration) -> Floats:
         """Return the calibrated scores (N, K)."""
@@ -164,11 +186,13 @@ def fit_calibration(
     """Fit the calibration that serves a model best; none if none is surely better.
 
     If `forced`, there is one in any case, so that no score is 0 or 1, and margins are
-    probabilities.
+    probabilities; a threshold of them is to choose the class.
 
     `codes`, `weights` and `groups` (N,) are those of the items of `evidence`, which the
     model was not trained on. If the model was trained with class weights, `shift` (K,)
-    has the logarithm of each class's weight, which the map then always takes back.
+    has the logarithm of each class's weight, which the map then always takes back. If
+    there is no `shift`, and the map is not `forced`, the class with the largest score
+    keeps the largest one.
     """
     rng = np.random.default_rng([seed, 5])
     if len(codes) > MOST:
@@ -179,7 +203,9 @@ def fit_calibration(
     back = np.zeros(classes) if shift is None else -shift
     limit = _limit_of(evidence)
     z = np.clip(evidence.z, -limit, limit) if evidence.logs else evidence.z
-    held = Held(z, codes, weights / weights.mean(), back, evidence.logs, limit)
+    pinned = shift is None and not forced
+    counted = weights / weights.mean()
+    held = Held(z, codes, counted, back, evidence.logs, limit, pinned)
     plain = own = None
     if evidence.probable:
         plain = np.exp(evidence.z) if evidence.logs else _softmax(evidence.z)
@@ -230,11 +256,20 @@ def _forms(held: Held) -> list[str]:
     if count < FEWEST or np.count_nonzero(counts) < 2:
         return []
     forms = ["temperature"]
-    if counts.min() >= FEWEST_OF_CLASS:
+    if counts.min() < FEWEST_OF_CLASS or (held.pinned and classes > 2):
+        return forms
+    if not held.pinned:
         forms.append("offsets")
-        if classes == 2 and count >= FEWEST_ISOTONIC:
-            forms.append("isotonic")
+    elif min(map(len, _sides_of(held.odds))) >= FEWEST_OF_SIDE:
+        forms.append("slopes")
+    if classes == 2 and count >= FEWEST_ISOTONIC:
+        forms.append("isotonic")
     return forms
+
+
+def _sides_of(odds: Floats) -> tuple[Codes, Codes]:
+    """Return the rows below and above the border, by their log odds (N,)."""
+    return np.flatnonzero(odds < 0), np.flatnonzero(odds > 0)
 
 
 def _parts_of(groups: Codes, rng: np.random.Generator) -> Codes:
@@ -272,18 +307,29 @@ def _surely_better(old: Floats, new: Floats, groups: Codes) -> bool:
 
 def _fit(held: Held, form: str, start: Floats | None) -> tuple[Calibration, Floats]:
     """Fit one form; return it with the numbers from which another fit may start."""
-    numbers = _fit_line(held, form != "temperature", start)
+    free = form != "temperature" and not held.pinned
+    numbers = _fit_line(held, free, start)
     slope, offsets = float(np.exp(numbers[0])), held.shift.copy()
     offsets[1:] += numbers[1:]
-    line = held.line(slope, offsets)
-    if form != "isotonic":
-        return line, numbers
-    knots = _fit_knots(held.z[:, 1] - held.z[:, 0], held.codes, held.weights)
+    slopes, knots = (slope, slope), None
+    if form != "temperature" and held.pinned:
+        slopes, knots = _fit_slopes(held, numbers), np.zeros((2, 1))
+    if form == "isotonic":
+        fit = _fit_sides if held.pinned else _fit_knots
+        found = fit(held.odds, held.codes, held.weights)
+        knots = knots if found is None else found
     if knots is None:
-        return line, numbers
-    ends = slope, slope
-    made = make_knots(knots, ends, logs=held.logs, limit=held.limit)
-    return made, numbers
+        return held.line(slope, offsets), numbers
+    return held.knots(knots, slopes), numbers
+
+
+def _fit_slopes(held: Held, start: Floats) -> tuple[float, float]:
+    """Return the slopes below and above the border; `start` is that of all items."""
+    below, above = (
+        _fit_line(held.only(rows), False, start) if len(rows) else start
+        for rows in _sides_of(held.odds)
+    )
+    return float(np.exp(below[0])), float(np.exp(above[0]))
 
 
 def _fit_line(held: Held, free: bool, start: Floats | None) -> Floats:
@@ -323,7 +369,13 @@ def _fit_line(held: Held, free: bool, start: Floats | None) -> Floats:
 
 
 def _fit_knots(z: Floats, codes: Codes, weights: Floats) -> Floats | None:
-    """Return knots (2, M) of a rising map of log odds z (N,); None if M would be 1.
+    """Return knots (2, M) of a rising map of log odds z (N,); None if M would be 1."""
+    knots = _pool(z, codes, weights)
+    return None if knots.shape[1] < 2 else knots
+
+
+def _pool(z: Floats, codes: Codes, weights: Floats) -> Floats:
+    """Return mean log odds z of M pools and log odds of their items' classes (2, M).
 
     Items are put into bins in the order of z; neighbours of which the later has no
     larger share of the second class become one (pool adjacent violators).
@@ -339,9 +391,31 @@ def _fit_knots(z: Floats, codes: Codes, weights: Floats) -> Floats | None:
         while pools and _odds(pools[-1], share) >= _odds(pool, share):
             pool = pool + pools.pop()
         pools.append(pool)
-    if len(pools) < 2:
-        return None
     return np.array([[p[2] / p[1] for p in pools], [_odds(p, share) for p in pools]])
+
+
+def _fit_sides(z: Floats, codes: Codes, weights: Floats) -> Floats:
+    """Return knots (2, M) of a rising map of log odds z (N,) that leaves 0 at 0.
+
+    Pools of one side whose items are mostly of the other class get almost 0.
+    """
+    below, above = _sides_of(z)
+    left, right = (
+        _fit_side(sign * z[rows], codes[rows] ^ int(sign < 0), weights[rows])
+        for sign, rows in ((-1.0, below), (1.0, above))
+    )
+    return np.hstack([-left[:, ::-1], np.zeros((2, 1)), right])
+
+
+def _fit_side(z: Floats, codes: Codes, weights: Floats) -> Floats:
+    """Return knots (2, M) above 0 for log odds z (N,) above 0."""
+    if not len(z):
+        return np.empty((2, 0))
+    odds, mapped = _pool(z, codes, weights)
+    mapped = np.maximum(mapped, LEAST_ODDS)
+    # of knots of the same height, the last one
+    last = np.append(np.diff(mapped) > 0, True)
+    return np.array([odds[last], mapped[last]])
 
 
 def _odds(pool: Floats, share: float) -> float:

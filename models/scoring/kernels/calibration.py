@@ -19,6 +19,9 @@ from .native import FLOATS, FLOATS_2D
 # the last knot, and knots; for more classes the slope, and an offset for each class.
 LOGS, LIMIT, BELOW, ABOVE, FIRST_KNOT = range(5)
 SLOPE, FIRST_OFFSET = 2, 3
+# Log scores count as equal if they differ by at most this, times 1 plus the smaller of
+# their magnitudes: rounding must not order calibrated scores otherwise than raw scores.
+TIE = 1e-14
 MOST = 36.0  # largest log odds of a probability: 1 - 2e-16 is the largest below 1
 
 
@@ -32,6 +35,8 @@ def map_log_odds(z: float, table: Floats) -> float:
         z = table[LIMIT]
     elif z < -table[LIMIT]:
         z = -table[LIMIT]
+    if abs(z) <= TIE:
+        z = 0.0
     count = (table.shape[0] - FIRST_KNOT) // 2
     x, y = table[FIRST_KNOT : FIRST_KNOT + count], table[FIRST_KNOT + count :]
     if z >= x[count - 1]:
@@ -69,10 +74,20 @@ def log_of(share: float) -> float:
     return math.log(share) if share > 0.0 or share != share else -np.inf
 
 
+@njit(float64(float64, float64), **OPTIONS)
+def odds_of(low: float, high: float) -> float:
+    """Return the log odds of the second class for both log scores.
+
+    They are 0 for almost equal scores, also if both are the same infinity.
+    """
+    odds = 0.0 if low == high else high - low
+    return 0.0 if abs(odds) <= TIE * (1.0 + min(abs(low), abs(high))) else odds
+
+
 @njit(float64(float64, float64, FLOATS), **ONE_ROW)
 def share_by_scores(low: float, high: float, table: Floats) -> float:
     """Return the calibrated probability of the second class for both class scores."""
-    share: float = logistic(map_log_odds(log_of(high) - log_of(low), table))
+    share: float = logistic(map_log_odds(odds_of(log_of(low), log_of(high)), table))
     return share
 
 
@@ -96,6 +111,8 @@ def normalise(logs: Floats) -> None:
     total = 0.0
     for k in range(logs.shape[0]):
         below = 0.0 if logs[k] == top else logs[k] - top
+        if below >= -TIE * (1.0 + min(abs(top), abs(logs[k]))):
+            below = 0.0
         logs[k] = math.exp(-MOST if below < -MOST else below)
         total += logs[k]
     for k in range(logs.shape[0]):
@@ -112,7 +129,7 @@ def calibrate_row(raw: Floats, gain: float, table: Floats, out: Floats) -> None:
         elif raw.shape[0] == 1:
             out[1] = share_by_odds(gain * raw[0], table)
         else:
-            out[1] = share_by_odds(gain * (raw[1] - raw[0]), table)
+            out[1] = share_by_odds(gain * odds_of(raw[0], raw[1]), table)
         out[0] = 1.0 - out[1]
         return
     for k in range(count):

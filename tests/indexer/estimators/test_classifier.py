@@ -71,6 +71,10 @@ def test_scikit_learns_checks_pass(estimator: Any, check: Any, tmp_path: Path) -
     name = check.func.__name__
     if name in UNSUITED:
         pytest.skip(UNSUITED[name])
+    if name == "check_class_weight_classifiers":
+        # the check sets this where it can, as whole trees fit each lonely item,
+        # whatever its weight
+        estimator.set_params(learner={"name": "tree", "min_weight_fraction_leaf": 0.01})
     check(estimator.set_params(cache=str(tmp_path)))
 
 
@@ -355,13 +359,23 @@ def test_margins_are_those_of_the_learner() -> None:
         count = len(model.classes_)
         assert margins.shape == ((200,) if count == 2 else (200, count))
         chosen = margins > 0 if count == 2 else margins.argmax(axis=1)
-        # calibrated scores may lean to a class that the margins do not choose
-        assert (model.classes_[chosen.astype(int)] == model.predict(X)).mean() > 0.9
+        assert (model.classes_[chosen.astype(int)] == model.predict(X)).all()
         nothing = model.decision_function(X, budget_ms=0)
         chosen = nothing > 0 if count == 2 else nothing.argmax(axis=1)
         assert (
             model.classes_[chosen.astype(int)] == model.predict(X, budget_ms=0)
         ).all()
+
+
+@pytest.mark.parametrize("learner", ["lda", "naive_bayes"])
+def test_the_label_has_the_largest_probability(learner: str) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.random(500) < 0.3
+    X = np.exp(rng.normal(size=500) + y)[:, None] + rng.normal(size=(500, 3))
+    model = tree(learner=learner).fit(X, y)  # far from normal, and near to each other
+    proba = model.predict_proba(X)
+    assert ((proba[:, 1] > 0.5) == model.predict(X)).all()
+    assert 10 < model.predict(X).sum() < 490
 
 
 def test_dates_are_classes_by_their_names() -> None:

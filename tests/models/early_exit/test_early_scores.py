@@ -1,5 +1,6 @@
 """Class scores of rows that do not use all base models."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,10 @@ from polydom.models.early_exit.early_scores import (
     fit_early_scores,
 )
 from polydom.models.early_exit.ensemble import Ensemble as Made
+from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.early_exit.exact_schedule import exact_schedule
+from polydom.models.scoring.calibration import make_knots, make_line
+from polydom.models.scoring.kernels.link import SOFTMAX
 from polydom.models.scoring.stopping_rule import margins_of
 from tests.models.early_exit.test_answers import (
     ENSEMBLES,
@@ -60,6 +64,29 @@ def test_early_scores_agree_with_class_and_bounds(
         if one.bounds is not None and classes == 2:
             ends = zip(one.scores, one.bounds, strict=True)
             assert all(low <= score <= high for score, (low, high) in ends)
+
+
+@pytest.mark.parametrize(("name", "classes"), ENSEMBLES)
+def test_calibrated_early_scores_agree_with_the_class(name: str, classes: int) -> None:
+    plain, X = ENSEMBLES[name, classes].classifier, ROWS[classes][::6]
+    logs = plain.head.link != SOFTMAX and name not in MARGINS
+    if classes == 2:
+        made = make_knots(np.zeros((2, 1)), (0.3, 2.0), logs=logs, limit=30.0)
+    else:
+        made = make_line(0.4, np.zeros(classes), logs=logs, limit=30.0)
+    ensemble = as_ensemble(replace(plain, head=replace(plain.head, calibration=made)))
+    schedule = drawn_exit(ensemble, X, 0, 0.3).schedule
+    exits: Any = ensemble.fit_early_scores(schedule, X)
+    many, (codes, _) = exits.predict_scores(X), exits.choices(X)
+    assert (many[np.arange(len(X)), codes] == many.max(axis=1)).all()
+    for row, code in zip(X[::9].astype(np.float32), codes[::9], strict=True):
+        one = exits.answer(row)
+        assert one.code == code
+        assert one.scores[one.code] == max(one.scores)
+    used = ensemble.size // 2
+    sums = running_sums(ensemble, exits, X)[:, used - 1]
+    codes, scores = exits.cut_off(np.full(len(X), used), sums)
+    assert (scores[np.arange(len(X)), codes] == scores.max(axis=1)).all()
 
 
 @pytest.mark.parametrize(("name", "classes"), ENSEMBLES)

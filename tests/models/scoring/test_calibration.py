@@ -94,6 +94,89 @@ def test_rows_are_mapped_as_their_twin_says_one_or_many(
         assert 0 < min(scores) < max(scores) < 1
 
 
+PINNED = [
+    make_line(1e-3, np.zeros(2), logs=False),
+    make_line(7.0, np.zeros(2), logs=False),
+    make_knots(np.zeros((2, 1)), (0.01, 5.0), logs=False),
+    make_knots(
+        np.array([[-3.0, -1e-9, 0.0, 0.5, 4.0], [-0.2, -1e-6, 0.0, 1e-6, 3.0]]),
+        (0.1, 2.0),
+        logs=False,
+    ),
+]
+ULP = 5e-324
+BESIDE = [0.0, -0.0, *(s * x for s in (1, -1) for x in (ULP, 1e-300, 1e-17, 1e-16))]
+
+
+@pytest.mark.parametrize("calibration", PINNED)
+@pytest.mark.parametrize(
+    ("link", "inputs", "logs"),
+    [
+        (MARGIN, 1, False),
+        (LOGISTIC, 1, False),
+        (HUBER, 1, True),
+        (MARGIN, 2, False),
+        (MARGIN, 2, True),  # shares of two classes
+        (SOFTMAX, 2, False),
+        (LOGISTIC, 2, True),
+        (HUBER, 2, True),
+        (EACH, 2, True),
+    ],
+)
+@pytest.mark.parametrize("rule", [POSITIVE, NOT_NEGATIVE, LARGEST, LARGEST_SCORE])
+@given(gain=st.sampled_from([1.0, 0.3, 1e-3]), seed=st.integers(0, 999))
+@settings(max_examples=few(8))
+def test_a_map_with_a_fixed_border_gives_no_other_class_a_larger_score(
+    calibration: Calibration,
+    rule: int,
+    link: int,
+    inputs: int,
+    logs: bool,
+    gain: float,
+    seed: int,
+) -> None:
+    if (rule < LARGEST) != (inputs == 1) and (rule, inputs) != (LARGEST_SCORE, 1):
+        return  # no such head
+    draw = np.random.default_rng(seed)
+    near = [-1e3, 1e3, *BESIDE, *HARD, *draw.normal(0, 2, 9).tolist()]
+    if inputs == 1:
+        rows = np.array(near)[:, None]
+    else:
+        first = draw.choice([0.0, 0.5, -800.0, *draw.normal(0, 3, 3)], len(near))
+        with np.errstate(over="ignore"):
+            rows = np.column_stack([first, first + near])
+            above = np.column_stack([first, np.nextafter(first, np.inf)])
+            rows = np.concatenate([rows, above, above[:, ::-1], [[np.inf, np.inf]]])
+        rows = np.clip(rows, 0.0, 1.0) if link == MARGIN and logs else rows
+    made = logged(calibration, 20.0) if logs else calibration
+    head = Head(np.arange(2), link, rule, inputs, gain, made)
+    many, chosen = head.scores(rows), head.choose(rows)
+    assert (many[np.arange(len(rows)), chosen] == many.max(axis=1)).all()
+    for row, code, scores in zip(rows, chosen, many.tolist(), strict=True):
+        assert head.answer(row) == (code, scores)
+        if inputs == 1:
+            assert head.answer_by(float(row[0])) == (code, scores)
+
+
+@pytest.mark.parametrize("link", [SOFTMAX, LOGISTIC, HUBER, EACH])
+@given(slope=st.floats(1e-4, 50), seed=st.integers(0, 999))
+@settings(max_examples=few(20))
+def test_a_temperature_gives_no_other_of_many_classes_a_larger_score(
+    link: int, slope: float, seed: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    made = make_line(slope, np.zeros(4), logs=link != SOFTMAX, limit=30.0)
+    head = Head(np.arange(4), link, LARGEST, 4, 0.7, made)
+    rows = draw.choice([0.0, ULP, 1.0, np.nextafter(1.0, 2), -800.0, 700.0], (60, 4))
+    rows[::2] = draw.normal(0, 5, (30, 4))
+    many, chosen = head.scores(rows), head.choose(rows)
+    assert (many[np.arange(60), chosen] == many.max(axis=1)).all()
+    assert all(
+        head.answer(row) == (code, own)
+        for row, code, own in zip(rows, chosen, many.tolist(), strict=True)
+    )
+
+
 def test_infinite_raw_scores_of_some_classes_share_the_probability() -> None:
     calibration = make_line(0.5, np.array([0.0, 1.0, 0.0]), logs=False)
     head = Head(np.arange(3), SOFTMAX, LARGEST, 3, 1.0, calibration)
@@ -125,6 +208,15 @@ def test_the_second_class_is_chosen_where_its_score_reaches_the_threshold(
         assert head.answer(raw) == (code, scores)
         assert head.choose(raw[None])[0] == code
     assert head.choose_by(math.nan) == 0
+
+
+def test_by_its_margin_a_row_gets_the_class_of_its_raw_scores() -> None:
+    head = Head(np.arange(2), SOFTMAX, LARGEST, 2, 1.0, LINE)
+    for margin in (-0.5, *BESIDE, 0.5):
+        code, scores = head.answer(np.array([0.0, margin]))
+        assert head.answer_by(margin) == (code, scores)
+        assert head.choose_by(margin) == code == (margin > 0)
+    assert head.answer_by(-0.5)[1][1] > 0.5  # the map leans to the second class
 
 
 def test_the_border_of_a_calibrated_head_is_the_score_of_the_margin_0() -> None:

@@ -23,7 +23,9 @@ def calibrated_slowly(
         power = np.exp(np.maximum(mapped - mapped.max(), -36.0))
         return np.array(power / power.sum())
     below, above, *knots = rest
-    odds = float(z[0]) if len(z) == 1 else float(z[1] - z[0])
+    odds = float(z[0])
+    if len(z) == 2:
+        odds = 0.0 if z[0] == z[1] else float(z[1] - z[0])
     odds = min(max(odds, -limit), limit)
     x, y = np.array(knots).reshape(2, -1)
     if odds <= x[0]:

@@ -1,10 +1,15 @@
 """Calibrations fitted to held-out items: what is kept, what is not, and edges."""
 
+from functools import partial
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.isotonic import IsotonicRegression
 
 from polydom.indexer.building.training.fit_calibration import (
+    LEAST_ODDS,
     Evidence,
     FittedCalibration,
     evidence_of,
@@ -13,7 +18,7 @@ from polydom.indexer.building.training.fit_calibration import (
 )
 from polydom.models.measures import log_loss
 from polydom.models.scoring.classifier import Classifier, Head
-from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
+from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from polydom.models.scoring.prior import Prior
 
 Floats = NDArray[np.float64]
@@ -37,10 +42,12 @@ def fitted(
     logs: bool = False,
     probable: bool = True,
     shift: Floats | None = None,
+    forced: bool = False,
 ) -> FittedCalibration:
     places = np.arange(len(codes))
     found = Evidence(z, logs, probable)
-    return fit_calibration(found, codes, np.ones(len(codes)), places, shift, 0)
+    ones = np.ones(len(codes))
+    return fit_calibration(found, codes, ones, places, shift, 0, forced=forced)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -73,12 +80,78 @@ def test_the_improvement_told_is_that_of_fresh_items() -> None:
     assert found.after.log_loss == pytest.approx(loss, abs=0.04)
 
 
-def test_what_leans_to_one_class_gets_offsets() -> None:
+def test_what_leans_to_one_class_gets_offsets_where_a_threshold_decides() -> None:
     z, codes = drawn(800)
-    found = fitted(z + np.array([0, 1.5]), codes)
+    found = fitted(z + np.array([0, 1.5]), codes, forced=True)
     assert found.form == "offsets"
     assert found.calibration is not None
     assert found.calibration.table[-1] == pytest.approx(-1.5, abs=0.3)
+
+
+def test_what_leans_to_one_class_gets_a_slope_for_each_side() -> None:
+    z, codes = drawn(900)
+    z[:, 1] += 1.5
+    found = fitted(z, codes)
+    assert found.form == "slopes"
+    assert found.calibration is not None
+    assert found.after is not None
+    assert found.before is not None
+    assert found.after.log_loss < found.before.log_loss
+    _, _, *slopes, x, y = found.calibration.table.tolist()
+    assert (x, y) == (0, 0)
+    for side, slope in zip((z[:, 1] < 0, z[:, 1] > 0), slopes, strict=True):
+        best = min(np.geomspace(0.01, 9, 2000), key=partial(loss_of, z, codes, side))
+        assert slope == pytest.approx(best, rel=0.01)
+
+
+def loss_of(
+    z: Floats, codes: NDArray[np.int64], side: NDArray[np.bool_], slope: float
+) -> float:
+    """Return the log loss of smoothed labels (Platt, 1999) of the items of a side."""
+    odds, own = slope * z[side, 1], codes[side]
+    counts = np.bincount(own, minlength=2)
+    target = np.where(own == 1, 1 - 1 / (counts[1] + 2), 1 / (counts[0] + 2))
+    return float(np.sum(np.logaddexp(0, odds) - target * odds))
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("count", [400, 1600])
+def test_no_map_contradicts_the_choice_of_the_model(classes: int, count: int) -> None:
+    forms = set()
+    for lean, power, ties in product((0.0, 1.5, -3.0), (1, 3), (False, True)):
+        z, codes = drawn(count, classes)
+        z = 3 * np.sign(z) * np.abs(z) ** power + lean * np.arange(classes)
+        z = np.round(z) if ties else z
+        found = fitted(z, codes)
+        forms.add(found.form)
+        if found.calibration is None:
+            continue
+        inputs = 1 if classes == 2 else classes
+        link, rule = (LOGISTIC, POSITIVE) if classes == 2 else (SOFTMAX, LARGEST)
+        args = np.arange(classes), link, rule, inputs, 1.0
+        head, plain = Head(*args, found.calibration), Head(*args)
+        rows = z[:, -inputs:].copy()
+        rows[:4, 0] = [0.0, 5e-324, -5e-324, 1e-17]
+        scores, chosen = head.scores(rows), plain.choose(rows)
+        assert (scores[np.arange(count), chosen] == scores.max(axis=1)).all()
+    assert forms - {None, "temperature"} if classes == 2 else "temperature" in forms
+    assert "offsets" not in forms
+
+
+def test_sides_whose_items_are_mostly_of_the_other_class_get_almost_a_half() -> None:
+    z, codes = drawn(4000)
+    z = z**3
+    z[:, 1] += 30.0
+    found = fitted(z, codes)
+    assert found.form == "isotonic"
+    assert found.calibration is not None
+    x, y = found.calibration.table[4:].reshape(2, -1)
+    assert np.count_nonzero((x == 0) & (y == 0)) == 1
+    assert (np.sign(x) == np.sign(y)).all()
+    assert y[np.flatnonzero(x > 0)[0]] == LEAST_ODDS
+    means = IsotonicRegression(increasing=True).fit(z[:, 1], codes).predict(x[x > 3])
+    shares = 1 / (1 + np.exp(-y[x > 3]))
+    np.testing.assert_allclose(shares, np.maximum(means, 0.5), atol=0.08)
 
 
 def test_many_items_of_a_bent_curve_get_an_isotonic_map_that_rises() -> None:
@@ -91,7 +164,7 @@ def test_many_items_of_a_bent_curve_get_an_isotonic_map_that_rises() -> None:
     assert found.after is not None
     assert found.after.error < 0.04
     few = fitted(z[:900] ** 3, codes[:900])
-    assert few.form in ("temperature", "offsets")
+    assert few.form in ("temperature", "slopes")
 
 
 def test_shares_of_0_and_1_prove_nothing() -> None:
@@ -109,7 +182,7 @@ def test_shares_of_0_and_1_prove_nothing() -> None:
 def test_margins_become_probabilities_and_class_weights_are_taken_back() -> None:
     z, codes = drawn(900)
     margins = fitted(z / 3, codes, probable=False)
-    assert margins.form in ("temperature", "offsets")
+    assert margins.form in ("temperature", "slopes")
     assert margins.before is None
     weighed = fitted(z + np.log([1.0, 9.0]), codes, shift=np.log([1.0, 9.0]))
     assert weighed.form == "prior"
@@ -128,8 +201,7 @@ def test_few_items_change_nothing(count: int) -> None:
 def test_items_of_one_class_or_with_one_score_change_nothing() -> None:
     z, codes = drawn(500)
     assert fitted(z, np.zeros(500, np.int64)).calibration is None
-    same = fitted(np.zeros((500, 2)), codes)
-    assert same.calibration is None or same.form == "offsets"
+    assert fitted(np.zeros((500, 2)), codes).calibration is None
     assert fitted(z, codes, probable=False).before is None
 
 
