@@ -24,6 +24,7 @@ from .resources import Resources, open_resources
 from .training.calibrate import calibrate
 from .training.refit import refit, train_ahead
 from .training.search_sets import make_trainer, no_costs, search_sets
+from .training.slow_models import train_past_slow_models
 from .tune_learner import tune_learner
 
 
@@ -138,6 +139,9 @@ def make_index(
         train_ahead(searched, data, trainer, resources)
     if costs is None:
         costs = measure_costs(data, resources)
+    searched = train_past_slow_models(
+        searched, data, trainer, costs, resources.progress
+    )
     candidates = keep_candidates(searched, data, trainer, costs)
     trainer = calibrate(candidates, data, trainer, resources)
     kept = refit(candidates, searched, data, trainer, costs, resources)

@@ -59,7 +59,7 @@ def keep_candidates(
     key, values = trainer.task.key, data.table.values
     model_costs, measured = costs.of_models(key, models, values)
     curves = cost_curves(costs.table, np.array(sets, np.uint64), model_costs)
-    sizes, budgets = search.bounds or _sizes_of(data), search.budget_range
+    sizes, budgets = search.bounds or sizes_of(data), search.budget_range
     low, high = sizes
     if not (budgets is None or isinstance(low, tuple) or isinstance(high, tuple)):
         in_seconds = set(data.project.costs.weights) == {"s"}
@@ -104,7 +104,8 @@ def _levelled(
     return replace(searched, qualities={**searched.qualities, **dict(levelled)})
 
 
-def _sizes_of(data: Prepared) -> tuple[Size, Size]:
+def sizes_of(data: Prepared) -> tuple[Size, Size]:
+    """Return the smallest and the largest size of the items."""
     sizes = data.table.dataset.sizes
     low, high = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
     return read_size(low), read_size(high)

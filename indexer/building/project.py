@@ -333,7 +333,8 @@ class Search(Part, frozen=True):
     alpha
         Factor, at least 1, at which the search stops: no set of features within the
         budget gains more than alpha times as much quality over the prior as the chosen
-        set. The proof counts the costs of features, not the models' own times. The
+        set. The proof counts the costs of features, not the models' own times. Seconds
+        of the search that are then left go to sets that only slow models hide. The
         default for "progressive" is 1, so the search uses all of `budget_s`
         unless it has proven that no other set is better. The default for "poly-dom" is
         1.05.
@@ -377,7 +378,8 @@ class Search(Part, frozen=True):
         one has all features of the other, and costs at most so much more, the smaller
         counts as better only if its lead on the tested items is larger than its
         standard error. Smaller sets still answer budgets that do not buy the larger
-        one. 0 compares measured qualities as they are.
+        one. 0 compares measured qualities as they are. A model that is slower by so
+        little hides no set.
     budget_s
         Maximum seconds of training in a search. The default for "progressive" is the
         time of three trainings on all features, but at least 30 s and at most two

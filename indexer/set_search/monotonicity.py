@@ -39,6 +39,15 @@ class Violations:
         """Largest loss of accuracy: the smallest tolerance that permits every loss."""
         return float(self.largest.max())
 
+    def facts(self) -> dict[str, int | float]:
+        """Return plain data of the violations, to be stored in an index."""
+        return {
+            "pairs": int(self.pairs.sum()),
+            "count": self.count,
+            "p95": self.quantile(0.95),
+            "largest": self.tolerance,
+        }
+
     def quantile(self, share: float) -> float:
         """Return the quantile at `share`, in [0, 1], of the violations' losses.
 

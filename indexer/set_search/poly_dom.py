@@ -13,6 +13,7 @@ the log loss itself, since exp is convex.
 
 The proof is for the costs of features, which grow with the set. A model's own time need
 not: a smaller set's forest may be deeper, and so dearer, than that of a larger set.
+`slow_models` finds the sets that such a forest hides.
 """
 
 from __future__ import annotations

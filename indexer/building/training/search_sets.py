@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from ...progress import OnProgress, Progress
 from ...set_search import poly_dom
 from ...set_search.feature_order import Orders, answers_along, order_features, prefixes
 from ...set_search.greedy import GreedySearch, search_greedy
+from ...set_search.monotonicity import measure_violations
 from ...skyline.missing_features import best_without
 from ...skyline.prune import prune
 from ..prepare import Prepared
@@ -86,6 +87,19 @@ class SearchedSets:
             for mask, quality in zip(self.sets, qualities, strict=True)
             if qualities[masks & np.uint64(mask) == masks].max() <= quality
         ]
+
+    def joined(self, m: int, qualities: Mapping[int, float]) -> Self:
+        """Return these sets of m features and further ones that were trained later.
+
+        `qualities` has the quality of every set, by mask. Only after Poly-Dom.
+        """
+        sets = tuple(sorted(qualities))
+        known = np.array([qualities[mask] for mask in sets])
+        violations = measure_violations(m, np.array(sets, np.uint64), known)
+        more = {"expanded": len(sets), "violations": violations.facts()}
+        return replace(
+            self, qualities=qualities, sets=sets, facts={**self.facts, **more}
+        )
 
     def order(self, masks: list[int], cost_of: CostOf) -> tuple[Orders, Orders]:
         """Return (orders, fallbacks) of the sets `masks`, as `order_features` does.
@@ -213,7 +227,6 @@ def _search_all(
 def _of_poly_dom(
     search: poly_dom.PolyDomSearch, more: Mapping[str, Any] = MappingProxyType({})
 ) -> SearchedSets:
-    violations = search.violations
     facts = {
         "method": "poly-dom",
         **more,
@@ -223,12 +236,7 @@ def _of_poly_dom(
         "alpha_of": search.alpha_of,
         "tolerance": search.tolerance,
         "complete": search.complete,
-        "violations": {
-            "pairs": int(violations.pairs.sum()),
-            "count": violations.count,
-            "p95": violations.quantile(0.95),
-            "largest": violations.tolerance,
-        },
+        "violations": search.violations.facts(),
     }
     sets = tuple(sorted(search.expanded))
     return SearchedSets(search.expanded, sets, (), facts)

@@ -149,3 +149,24 @@ def greedy_order(
         order.append(-last)
         done |= 1 << -last
     return tuple(order)
+
+
+def open_at_total_costs(
+    qualities: Mapping[int, float],
+    totals: Mapping[int, float],
+    least: Sequence[float],
+    alpha: float,
+    tolerance: float,
+    origin: float,
+) -> set[int]:
+    """Compare each untrained set with each pair of trained sets around it."""
+    opened = set(range(len(least))) - set(qualities)
+    for lower, upper in itertools.product(qualities, repeat=2):
+        low, high = qualities[lower] - origin, qualities[upper] - origin
+        if alpha * low >= high + tolerance:
+            opened -= {
+                s
+                for s in opened
+                if lower & ~s == 0 == s & ~upper and totals[lower] <= least[s]
+            }
+    return opened
