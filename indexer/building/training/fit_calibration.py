@@ -335,13 +335,14 @@ def _fit_slopes(held: Held, start: Floats) -> tuple[float, float]:
 def _fit_line(held: Held, free: bool, start: Floats | None) -> Floats:
     """Return the logarithm of a slope, then offsets of classes 1 to K - 1: (K,).
 
-    They minimise the log loss of smoothed labels (Platt, 1999), so that also of items
-    that are all answered right no score becomes 1. Offsets are fitted if `free`.
+    They minimise the log loss of smoothed labels, so that also of items that are all
+    answered right no score becomes 1. The other classes get the weight of less than one
+    item in all; Platt (1999) gives one item for each class, which of many classes would
+    make scores too small. Offsets are fitted if `free`.
     """
     z, codes, (count, classes) = held.z, held.codes, held.z.shape
-    counts = np.bincount(codes, held.weights, classes)
-    spread = 1 / (counts[codes] + 2)
-    targets = np.repeat(spread[:, None] / max(classes - 1, 1), classes, axis=1)
+    spread = 1 / (held.weights.sum() + 2)
+    targets = np.full((count, classes), spread / max(classes - 1, 1))
     targets[np.arange(count), codes] = 1 - spread
     targets *= held.weights[:, None] / count
 

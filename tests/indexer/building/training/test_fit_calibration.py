@@ -71,6 +71,21 @@ def test_what_is_too_sure_gets_a_temperature(classes: int, form: str) -> None:
     assert found.after.error < 0.5 * found.before.error
 
 
+def test_scores_of_ten_classes_that_are_nearly_always_right_stay_sure() -> None:
+    draw = np.random.default_rng(1)
+    codes = draw.integers(0, 10, 600)
+    z = draw.normal(size=(600, 10))
+    z[np.arange(600), codes] += 3.4  # right in 95 of 100
+    found = fitted(6 * 3.4 * z, codes)  # the true log odds of such normals, times 6
+    assert found.before is not None
+    assert found.after is not None
+    assert found.form == "temperature"
+    assert found.calibration is not None
+    assert found.calibration.table[2] == pytest.approx(1 / 6, rel=0.25)
+    assert found.after.log_loss < 0.5 * found.before.log_loss
+    assert found.after.error < found.before.error
+
+
 def test_the_improvement_told_is_that_of_fresh_items() -> None:
     z, codes = drawn(1500)
     found, (fresh, of_fresh) = fitted(4 * z, codes), drawn(4000)
@@ -107,10 +122,10 @@ def test_what_leans_to_one_class_gets_a_slope_for_each_side() -> None:
 def loss_of(
     z: Floats, codes: NDArray[np.int64], side: NDArray[np.bool_], slope: float
 ) -> float:
-    """Return the log loss of smoothed labels (Platt, 1999) of the items of a side."""
+    """Return the log loss of smoothed labels of the items of a side."""
     odds, own = slope * z[side, 1], codes[side]
-    counts = np.bincount(own, minlength=2)
-    target = np.where(own == 1, 1 - 1 / (counts[1] + 2), 1 / (counts[0] + 2))
+    spread = 1 / (len(own) + 2)
+    target = np.where(own == 1, 1 - spread, spread)
     return float(np.sum(np.logaddexp(0, odds) - target * odds))
 
 
