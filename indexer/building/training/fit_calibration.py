@@ -386,7 +386,8 @@ def _pool(z: Floats, codes: Codes, weights: Floats) -> Floats:
     size = max(IN_BIN, len(z) // MOST_BINS)
     starts = np.unique(np.searchsorted(z, z[::size], side="left"))
     sums = [np.add.reduceat(column, starts) for column in (hits, weights, weights * z)]
-    share, pools = float(hits.sum() / weights.sum()), list[Floats]()
+    share = float((hits.sum() + 1) / (weights.sum() + 2))  # not 0 or 1
+    pools = list[Floats]()
     for one in np.column_stack(sums):
         pool = one
         while pools and _odds(pools[-1], share) >= _odds(pool, share):

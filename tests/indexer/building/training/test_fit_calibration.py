@@ -153,6 +153,19 @@ def test_no_map_contradicts_the_choice_of_the_model(classes: int, count: int) ->
     assert "offsets" not in forms
 
 
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_side_that_is_always_right_gets_finite_scores(forced: bool) -> None:
+    draw = np.random.default_rng(2)
+    z = np.column_stack([np.zeros(3000), draw.normal(0, 3, 3000)])
+    codes = (z[:, 1] > 0).astype(np.int64)  # all items above the border are right
+    near = np.flatnonzero(abs(z[:, 1] + 1.5) < 1.5)  # below, near ones are a half
+    codes[near[draw.random(len(near)) < 0.48]] = 1
+    found = fitted(z, codes, forced=forced)
+    assert found.form == "isotonic"
+    assert found.calibration is not None
+    assert found.calibration.find_flaw(2) is None
+
+
 def test_sides_whose_items_are_mostly_of_the_other_class_get_almost_a_half() -> None:
     z, codes = drawn(4000)
     z = z**3
