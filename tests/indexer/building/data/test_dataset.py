@@ -221,8 +221,8 @@ def table(folder: Path, rare: int, **more: Any) -> Project:
         ({}, 3, 4),
         ({"search": {"folds": 6}}, 5, 6),
         ({"search": {"held_out": 0.1}}, 9, 10),
-        ({"learner": {"name": "auto"}, "search": {"held_out": 0.5}}, 5, 6),
-        ({"learner": {"name": "auto"}, "search": {"held_out": 0.3}}, 4, 5),
+        ({"learner": {"name": "auto"}, "search": {"held_out": 0.5}}, 3, 4),
+        ({"learner": {"name": "auto"}, "search": {"held_out": 0.3}}, 2, 3),
         ({"data": {"table": "rows.csv", "rare_below": 20}}, 19, 20),
     ],
 )
