@@ -68,9 +68,8 @@ def build(
     progress
         Object that receives the progress of each stage.
     watch
-        Function of the race that `learner = "auto"` runs, and of tuning, called after
-        each training.
-        `race.log[-1]` is the newest training.
+        Function of a race, called after each training of the race that `learner =
+        "auto"` runs, and of tuning. `race.log[-1]` is the newest training.
 
     Raises
     ------
@@ -79,7 +78,8 @@ def build(
     BadProject
         If the project or its data cannot be used.
     BadFeature
-        If a feature fails on an item or returns NaN; the message names both.
+        If a feature without `fails="without"` fails on an item, or any feature fails on
+        all items. NaN is no failure but a missing value.
     BadWorker, WorkerLost
         If a worker of a cluster differs from this process, or workers die too often.
     LacksTimes

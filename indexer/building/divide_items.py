@@ -20,7 +20,8 @@ from .data.split import (
 from .terms import Terms
 from .training.class_weights import class_weights, metric_of
 
-# Folds of a race of learners: one if that validates on enough items, else more.
+# Least and most parts of the items of a race of learners, of which each in turn is
+# validated on until VALIDATED items were. Two parts let a class of few items take part.
 LEAST_FOLDS, MOST_FOLDS, VALIDATED = 2, 5, 20_000
 
 Division = tuple[Rows, Rows]

@@ -133,8 +133,8 @@ def race_learners(
     each training runs in its own process, and a learner leaves the race if this process
     crashes or takes longer. Learners that accept weights get `class_weights` (K,).
     If items have `weights` (N,), or if `weighed` is true, only learners that accept
-    weights take part. `parameters` are keyword arguments of the strategy.
-    `jobs` is the number of trainings at a time; it does not change the result.
+    weights take part. `parameters` are keyword arguments of the strategy. `jobs` is the
+    number of trainings at a time; it does not change the result.
     """
     task: Task = "classes" if metric.classes else "regression"
     settings = installed(task) if settings is None else settings
@@ -170,12 +170,7 @@ def race_learners(
             seed=seed,
             weights=row_weights(targets, weights, class_weights),
             counts=weights,
-            running=Running(
-                log=log,
-                progress=keep,
-                limit_s=limit_s,
-                jobs=jobs,
-            ),
+            running=Running(log=log, progress=keep, limit_s=limit_s, jobs=jobs),
         )
     return LearnerChoice(settings[chosen.name], _facts(strategy, learners, chosen))
 
