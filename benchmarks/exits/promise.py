@@ -5,6 +5,9 @@ are known. Calibration rows are drawn from them with replacement, many times; th
 schedule chosen on each draw breaks its promise if its true rate exceeds alpha for one
 of the two classes. With confidence 95 % at most 5 % of the draws may, give or take
 chance.
+
+When does a server notice a broken promise? Answers of one class change at a known rate,
+and the server's audit counts until its alarm.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import numpy as np
 from polydom.models.qwyc.calibration import ClassTests, FreshRows, calibrate_sides
 from polydom.models.qwyc.running_sums import Floats
 from polydom.models.qwyc.schedule import Schedule
+from polydom.server.engine.exit_audit import ShareTest
 
 from .. import report
 from ..data.bundled import load_tumours
@@ -27,6 +31,8 @@ ALPHAS = (0.005, 0.01)
 CONFIDENCE = 0.95
 RESAMPLINGS = 200
 ROWS = 4_000  # calibration rows of each draw
+ALARMS = 200  # runs of an audit until its alarm, for each rate
+BROKEN = (4 / 3, 2.0, 5.0)  # true rates to notice, as multiples of the promised one
 
 
 def resampled(name: str, rows: Split, trees: int, draws: int) -> list[dict[str, Any]]:
@@ -75,16 +81,34 @@ def resampled(name: str, rows: Split, trees: int, draws: int) -> list[dict[str, 
     return found
 
 
+def until_alarm(alpha: float, times: float, runs: int) -> dict[str, Any]:
+    """Drawn answers of a class until the alarm, if its answers change at a rate."""
+    draws = np.random.default_rng(0)
+    counts = []
+    for _ in range(runs):
+        test, count = ShareTest(alpha), 1
+        while not test.add(bool(draws.random() < times * alpha)):
+            count += 1
+        counts.append(count)
+    return {"alpha": alpha, "times": times, "drawn": float(np.mean(counts))}
+
+
 def fresh(args: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     """Promises on fresh rows, of each set."""
     if args.quick:
-        return {"2 draws": resampled("tumours", load_tumours(), 20, 2)}
+        return {
+            "2 draws": resampled("tumours", load_tumours(), 20, 2),
+            "until the alarm": [until_alarm(0.1, 5.0, 2)],
+        }
     rows = [
         row
         for name in args.sets
         for row in resampled(name, SETS[name](args.data_folder), TREES, RESAMPLINGS)
     ]
-    return {f"{RESAMPLINGS} draws of {ROWS} rows": rows}
+    return {
+        f"{RESAMPLINGS} draws of {ROWS} rows": rows,
+        "until the alarm": [until_alarm(0.01, times, ALARMS) for times in BROKEN],
+    }
 
 
 def main(arguments: list[str] | None = None) -> None:

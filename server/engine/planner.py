@@ -93,7 +93,7 @@ class Planner:
         self.corrects = corrects and self.unit == "s"
         # True if a plan too short to be timed took long; then the next plan is timed.
         self.suspects = False
-        self.audit = ExitAudit(promised_alpha(index), audit)
+        self.audit = ExitAudit(promised_shares(index), audit)
         self.barred = barred_class(index)
         self.failures = FeatureFailures(now)
         self.adopt(index, index.package)
@@ -437,13 +437,19 @@ class Planner:
         return rows[-1]
 
 
-def promised_alpha(index: Index) -> float | None:
-    """Return the share of answers that early exits may change; None without exits.
+def promised_shares(index: Index) -> dict[str | None, float]:
+    """Return the share of each class's answers that early exits may change.
 
-    It is the largest share of the classes: no more of all answers can change.
+    It is empty for an index without exits. For an index of an older release it has the
+    share of all answers together, under None.
     """
-    exits = exits_of(index.package.meta) if index.package else None
-    return exits.alpha if exits else None
+    package = index.package
+    exits = exits_of(package.meta) if package else None
+    if package is None or exits is None:
+        return {}
+    if not exits.alphas:
+        return {None: exits.alpha}
+    return dict(zip(package.labels, exits.alphas, strict=True))
 
 
 def barred_class(index: Index) -> int | None:

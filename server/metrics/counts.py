@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf, nan
 from struct import Struct
-from typing import NamedTuple
 from weakref import ref
 
 import msgspec
@@ -116,19 +115,10 @@ def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Time
     )
 
 
-class PlannerTotals(NamedTuple):
-    """The counters of `CostDrift` and `ExitAudit`, summed over several planners."""
-
-    bound_hits: int = 0
-    exits: int = 0
-    audited: int = 0
-    changed: int = 0
-    used: int = 0
-    left: int = 0
-
-
 # A planner, and those of its parts whose counts outlive it.
 _Followed = tuple[ref[Planner], CostDrift, ExitAudit, FeatureFailures]
+# Counts by name, and by class or feature; the latter is empty if there is none.
+PlannerTotals = Counter[tuple[str, str]]
 
 
 class PlannerCounts:
@@ -139,8 +129,7 @@ class PlannerCounts:
     """
 
     def __init__(self) -> None:
-        self._gone = PlannerTotals()
-        self._gone_failures: Counter[str] = Counter()
+        self._gone: PlannerTotals = Counter()
         self._known: list[_Followed] = []
 
     def add(self, planner: Planner) -> None:
@@ -149,39 +138,24 @@ class PlannerCounts:
         drift, audit, failures = planner.drift, planner.audit, planner.failures
         self._known.append((ref(planner), drift, audit, failures))
 
-    def failures(self) -> Counter[str]:
-        """Return how often each feature has failed, by name."""
-        self.totals()
-        every = (failures.counts() for *_, failures in self._known)
-        return sum(every, start=self._gone_failures)
-
     def totals(self) -> PlannerTotals:
         """Return the sums of all planners' counts until now."""
-        total, known = self._gone, []
+        total, known = self._gone.copy(), []
         for one in self._known:
             planner, drift, audit, failures = one
             # checked first: if the planner is gone, the counts read below are final
             gone = planner() is None
-            own = PlannerTotals(
-                drift.bound_hits,
-                audit.exits,
-                audit.audited,
-                audit.changed,
-                audit.used,
-                audit.left,
-            )
-            total = _added(total, own)
+            own = audit.counts()
+            own["bound_hits", ""] = drift.bound_hits
+            for feature, count in failures.counts().items():
+                own["failures", feature] = count
+            total.update(own)  # unlike `+`, keeps counts that are zero
             if gone:
-                self._gone = _added(self._gone, own)
-                self._gone_failures = self._gone_failures + failures.counts()
+                self._gone.update(own)
             else:
                 known.append(one)
         self._known = known
         return total
-
-
-def _added(totals: PlannerTotals, own: tuple[int, ...]) -> PlannerTotals:
-    return PlannerTotals(*(a + b for a, b in zip(totals, own, strict=True)))
 
 
 class Metrics:

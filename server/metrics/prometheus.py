@@ -68,14 +68,22 @@ def _counted(attribute: str) -> Values:
     ]
 
 
-def _total(attribute: str) -> Values:
-    return lambda model: [((), getattr(model.metrics.planners.totals(), attribute))]
+def _total(name: str) -> Values:
+    return lambda model: [((), model.metrics.planners.totals()[name, ""])]
+
+
+def _totals_by_label(name: str) -> Values:
+    return lambda model: [
+        ((label,), count)
+        for (of, label), count in model.metrics.planners.totals().items()
+        if of == name
+    ]
 
 
 def _base_models(model: Model) -> Iterator[Value]:
     totals = model.metrics.planners.totals()
-    yield ("true",), totals.used
-    yield ("false",), totals.left
+    yield ("true",), totals["used", ""]
+    yield ("false",), totals["left", ""]
 
 
 def _served(read: Callable[[ServedModel], Any]) -> Values:
@@ -89,11 +97,6 @@ def _served(read: Callable[[ServedModel], Any]) -> Values:
 def _answers(model: Model) -> Iterator[Value]:
     for (features, reason, met), count in model.metrics.answers.items():
         yield (" ".join(features), reason, str(met).lower()), count
-
-
-def _failures(model: Model) -> Iterator[Value]:
-    for feature, count in model.metrics.planners.failures().items():
-        yield (feature,), count
 
 
 def _ready(model: Model) -> Iterator[Value]:
@@ -115,8 +118,10 @@ def _version(served: ServedModel) -> dict[str, str]:
     return {"version": served.version}
 
 
-def _alarm(served: ServedModel) -> float:
-    return float(served.planner.audit.alarm)
+def _alarms(model: Model) -> Iterator[Value]:
+    if model.served is not None:
+        for label, alarm in model.served.planner.audit.alarms.items():
+            yield (label or "",), float(alarm)
 
 
 COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily
@@ -171,7 +176,7 @@ FAMILIES = (
         "polydom_feature_failures",
         COUNTER,
         "Items on which a feature failed, by feature.",
-        _failures,
+        _totals_by_label("failures"),
         ("feature",),
     ),
     Family(
@@ -209,22 +214,32 @@ FAMILIES = (
         _total("exits"),
     ),
     Family(
+        "polydom_exits_drawn",
+        COUNTER,
+        "Answers drawn for an audit, early or not, by the class of the whole plan.",
+        _totals_by_label("drawn"),
+        ("class",),
+    ),
+    Family(
         "polydom_exits_audited",
         COUNTER,
-        "Plans that exited early and were then computed whole, as an audit.",
-        _total("audited"),
+        "Drawn answers that were early, so that an audit computed the whole plan.",
+        _totals_by_label("audited"),
+        ("class",),
     ),
     Family(
         "polydom_exits_changed",
         COUNTER,
-        "Audited plans whose whole answer differs from the early answer.",
-        _total("changed"),
+        "Audited answers of which the early class was not the whole plan's class.",
+        _totals_by_label("changed"),
+        ("class",),
     ),
     Family(
         "polydom_exits_alarm",
         GAUGE,
-        "1 if more audited answers changed than the index promises, else 0.",
-        _served(_alarm),
+        "1 if more of a class's drawn answers changed than is promised, else 0.",
+        _alarms,
+        ("class",),
     ),
     Family(
         "polydom_base_models",

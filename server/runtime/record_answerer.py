@@ -182,7 +182,7 @@ class RecordAnswerer:
             answer.score_bounds = dict(zip(labels, bounds))  # noqa: B905
         if self._audit.follow(used, self._base_models):
             answer.early, answer.reason = True, "sure"
-            self._audit.add(None)
+            self._audit.add()
         else:
             answer.early, answer.reason = UNSET, None
 

@@ -14,9 +14,11 @@ from starlette.testclient import TestClient
 
 from polydom.features.errors import FeatureFailed
 from polydom.server.app import create_app
+from polydom.server.engine.cost_drift import CostDrift
+from polydom.server.engine.exit_audit import ExitAudit
 from polydom.server.engine.feature_failures import FeatureFailures
 from polydom.server.engine.request import Caller
-from polydom.server.metrics.counts import PlannerCounts, PlannerTotals
+from polydom.server.metrics.counts import PlannerCounts
 from polydom.server.metrics.prometheus import render
 from polydom.server.runtime.repository import Repository
 from polydom.server.schema.wire import PredictRequest
@@ -59,8 +61,10 @@ async def use(repository: Repository) -> None:
     planner = served.planner
     for _ in range(100):
         planner.drift.add(True, served.now())
-    for changed in (None, False, True):
-        planner.audit.add(changed)
+    planner.audit.add()
+    for changed in (False, True):
+        planner.audit.add()
+        planner.audit.check("spam", changed)
 
 
 def test_no_count_falls_when_an_index_is_replaced_or_unloaded(tmp_path: Path) -> None:
@@ -88,8 +92,10 @@ def test_no_count_falls_when_an_index_is_replaced_or_unloaded(tmp_path: Path) ->
             for before, after in itertools.pairwise(seen):
                 assert fell(before, after) == []
             assert seen[-1]["polydom_exits_total", name] == 12
-            assert seen[-1]["polydom_exits_audited_total", name] == 8
-            assert seen[-1]["polydom_exits_changed_total", name] == 4
+            spam = name | {("class", "spam")}
+            assert seen[-1]["polydom_exits_drawn_total", spam] == 8
+            assert seen[-1]["polydom_exits_audited_total", spam] == 8
+            assert seen[-1]["polydom_exits_changed_total", spam] == 4
             assert seen[-1]["polydom_request_seconds_count", name] == 0
 
     run(main())
@@ -125,36 +131,42 @@ class Planner:
     """What counts, and can be forgotten."""
 
     def __init__(self, count: int) -> None:
-        self.drift = Counts(bound_hits=count)
-        self.audit = Counts(
-            exits=count, audited=count, changed=count, used=count, left=2 * count
-        )
+        self.drift = CostDrift(0.99)
+        self.drift.bound_hits = count
+        self.audit = ExitAudit({"ham": 0.5, "spam": 0.5})
         self.failures = FeatureFailures(lambda: 0.0)
         for _ in range(count):
+            self.audit.add()
+            self.audit.check("spam", True)
             self.failures.add("words", FeatureFailed("no words", 0))
-
-
-class Counts:
-    def __init__(self, **counts: int) -> None:
-        vars(self).update(counts)
 
 
 def test_counts_of_planners_outlive_them_and_nothing_else_does() -> None:
     counts = PlannerCounts()
-    assert counts.totals() == PlannerTotals()
+    assert not counts.totals()
     first, second = Planner(1), Planner(10)
     for planner in (first, second):
         counts.add(planner)  # type: ignore[arg-type]
-    vars(first.drift)["bound_hits"] = 5  # an answer that was still under way
-    assert counts.totals() == PlannerTotals(15, 11, 11, 11, 11, 22)
+    first.drift.bound_hits = 5  # an answer that was still under way
+    expected = Counter(
+        {
+            ("bound_hits", ""): 15,
+            ("exits", ""): 11,
+            ("used", ""): 0,
+            ("left", ""): 0,
+            ("failures", "words"): 11,
+        }
+    )
+    for name in ("drawn", "audited", "changed"):
+        expected.update({(name, "ham"): 0, (name, "spam"): 11})
+    assert dict(counts.totals()) == expected
     del first, planner
     gc.collect()
     for _ in range(2):
-        assert counts.totals() == PlannerTotals(15, 11, 11, 11, 11, 22)
+        assert dict(counts.totals()) == expected
     assert len(counts._known) == 1
-    vars(second.audit)["exits"] = 20
-    assert counts.totals() == PlannerTotals(15, 21, 11, 11, 11, 22)
-    assert counts.failures() == {"words": 11}
+    second.audit.exits = 20
+    assert counts.totals()["exits", ""] == 21
 
 
 def test_answers_of_batches_are_counted_by_the_event_loop_alone(

@@ -76,6 +76,7 @@ export class LiveView {
     const codes = [...all.errors].filter(([, count]) => count).map(([code, count]) => `${code} ${showCount(count)}`);
     const { ok = 0, failed: refused = 0 } = now.reloads;
     const window = minutes.seconds < WINDOW_MS / 1e3 - 10 ? "since this page is open" : "last 5 min";
+    const tooMany = now.alarms.size ? `, too many of ${[...now.alarms].map((label) => label || "all answers").join(", ")}` : "";
     const isLate = minutes.all && minutes.inTime < 0.99 * minutes.all;
     return [
       ["requests per second", recent.seconds ? (recent.all / recent.seconds).toFixed(1) : "-", "last 10 s"],
@@ -88,7 +89,7 @@ export class LiveView {
       ["errors", showCount(failed), codes.join(", "), failed ? "bad" : ""],
       ["reloads", showCount(ok), refused ? `${showCount(refused)} refused` : "none refused", refused ? "bad" : ""],
       ["early exits", showCount(all.exits), all.audited
-        ? `${showCount(all.audited)} checked, ${showCount(all.changed)} would differ` : "none checked", now.alarm ? "bad" : ""],
+        ? `${showCount(all.audited)} checked, ${showCount(all.changed)} would differ${tooMany}` : "none checked", now.alarms.size ? "bad" : ""],
     ];
   }
 

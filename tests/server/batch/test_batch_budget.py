@@ -90,10 +90,10 @@ def test_exits_in_batches_are_counted_and_audited(share: float) -> None:
         budget = BatchBudget(planner, 9.0, count=20)
         outcomes = run(budget, 20)
         audit = planner.audit
-        assert (audit.exits, audit.audited) == (20, 20 * share)
+        assert (audit.exits, audit.audited.total()) == (20, 20 * share)
         assert {outcome.row for outcome in outcomes} == {3 if share else 1}
         assert {outcome.reason for outcome in outcomes} == {None if share else "sure"}
-        assert audit.changed == sum(outcome.audit or 0 for outcome in outcomes)
+        assert audit.changed.total() == sum(outcome.audit or 0 for outcome in outcomes)
         assert budget.totals().budget_met
 
 
@@ -168,7 +168,7 @@ def test_a_second_answer_that_exits_is_audited_too() -> None:
     budget.record(before)
     assert planner.audit.exits == 0
     budget.record_better(before, carry_out(planner, Assignment(TEXT, 3)))
-    assert (planner.audit.exits, planner.audit.audited) == (1, 1)
+    assert (planner.audit.exits, planner.audit.audited.total()) == (1, 1)
 
 
 def test_budget_gives_the_cheapest_plans_when_the_time_is_up() -> None:

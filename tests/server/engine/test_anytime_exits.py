@@ -62,7 +62,7 @@ def test_a_drawn_exit_is_computed_on_while_time_is_left() -> None:
     assert outcome.row == 3
     assert outcome.audit is not None
     assert took_s == pytest.approx(sum(FAST))
-    assert (planner.audit.exits, planner.audit.audited) == (1, 1)
+    assert (planner.audit.exits, planner.audit.audited) == (1, {outcome.label: 1})
     passed = planner_with(1.0, clock)
-    ask(passed, clock, share=1.0)
-    assert (passed.audit.exits, passed.audit.passed) == (0, 1)
+    outcome, _ = ask(passed, clock, share=1.0)
+    assert (passed.audit.exits, passed.audit.drawn) == (0, {outcome.label: 1})

@@ -157,7 +157,7 @@ class Scene:
         return (
             [(one.counts.tolist(), one.total) for one in histograms],
             (metrics.answers, metrics.answered_s),
-            (audit.exits, audit.used, audit.left, audit.audited, audit.passed),
+            audit.counts(),
             self.served.send_times.loop.levels(SENT_S),
         )
 

@@ -256,9 +256,11 @@ def test_exits_of_batches_are_audited_and_their_promise_is_told(tmp_path: Path) 
         answers(port, lines_of([HAM, SPAM] * 20), "?budget_ms=60000&count=40")
         metrics = samples_of(port)
         status, facts = ask(port, "GET", "/v1/index")
-    labels = 'model="exits"'
-    assert metrics[f"polydom_exits_total{{{labels}}}"] == 40
-    assert metrics[f"polydom_exits_audited_total{{{labels}}}"] == 40
+    assert metrics['polydom_exits_total{model="exits"}'] == 40
+    for label in ("ham", "spam"):
+        labels = f'class="{label}",model="exits"'
+        assert metrics[f"polydom_exits_audited_total{{{labels}}}"] == 20
+        assert metrics[f"polydom_exits_drawn_total{{{labels}}}"] == 20
     assert status == 200
     assert facts["exits"] == {
         "alpha": 0.1,

@@ -1,18 +1,26 @@
 """The metrics that a server shows, by their names and labels."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from tests.support.indexes.served import FEATURES_FILE, save_index
+from tests.support.indexes.served import FEATURES_FILE, make_index
 from tests.support.waiting import until_ready
 
 
 def exposed_labels(folder: Path) -> dict[str, set[str]]:
     """Labels of every sample that a server shows, by the sample's name."""
-    app = create_app(save_index(folder), features=[FEATURES_FILE])
+    index = make_index()
+    assert index.package is not None
+    shares = {"alpha": 0.1, "alphas": [0.1, 0.1]}
+    exits = {**shares, "fitted": 9, "calibrated": 9, "plans": []}
+    meta = {**index.package.meta, "exits": exits}
+    path = folder / "tiny.pdx"
+    replace(index, package=replace(index.package, meta=meta)).save(path)
+    app = create_app(path, features=[FEATURES_FILE])
     labels: dict[str, set[str]] = {}
     with TestClient(app) as client:
         until_ready(client)
