@@ -24,10 +24,11 @@ from .divide_items import (
     splits_of,
     without_rare,
 )
+from .exits.exit_goal import ExitGoal
 from .features.choose_features import ProjectFeatures, choose_features
 from .features.feature_values import FeatureTable, compute_values
 from .features.learn_features import FeatureLearner, learn_features, lesson_of
-from .project import ExitGoal, Project
+from .project import Project
 from .resources import Resources
 from .terms import Terms, check_learner, resolve_terms, strategy_of
 from .training.class_weights import class_weights, metric_of

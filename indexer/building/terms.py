@@ -15,7 +15,8 @@ from polydom.models.selection.settings_space import space_of
 from ..index.quality import Task
 from .data.dataset import Dataset
 from .data.split import draw_groups, rare_classes
-from .project import AUTO, CONFIDENCE, FOLDS, ExitGoal, Measure, Project
+from .exits.exit_goal import ExitGoal
+from .project import AUTO, CONFIDENCE, FOLDS, Measure, Project
 
 OF_RARE: Measure = "average_precision"  # default if one of two classes is rare
 RARE = 0.1  # share of the items below which a class is rare

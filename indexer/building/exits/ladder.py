@@ -23,13 +23,13 @@ from ..cache import digest
 from ..candidates import Candidates
 from ..costs.measure_costs import MeasuredCosts
 from ..prepare import Prepared
-from ..project import ExitGoal
 from ..resources import Resources
 from ..training.quality import Metric
 from ..training.refit import KeptModels
 from ..training.train_sets import Trainer
-from .plan_exits import PlanExits, make_schedule_fitter
-from .schedules import Evaluator, divide_aside
+from .exit_goal import ExitGoal
+from .plan_exits import PlanExits
+from .schedules import Evaluator, divide_aside, make_schedule_fitter
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

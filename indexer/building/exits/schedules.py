@@ -23,8 +23,10 @@ from polydom.models.scoring.scorer import SumOfTerms
 
 from ..cache import Cache, digest
 from ..data.split import draw_groups
-from ..prepare import ExitItems
-from ..project import ExitGoal
+from ..prepare import ExitItems, Prepared
+from ..resources import Resources
+from ..training.train_sets import Trainer
+from .exit_goal import ExitGoal
 
 Evaluator = EarlyExit | MarginExit
 
@@ -106,6 +108,30 @@ def divide_aside(
         if not goal.lacking(groups, codes, items.labels):
             return (fit, calibrate) if len(fit) >= FEWEST_FITTED else None
     return None
+
+
+def make_schedule_fitter(
+    goal: ExitGoal, data: Prepared, trainer: Trainer, resources: Resources
+) -> ScheduleFitter | None:
+    """Return a fitter of schedules, or None if no items are left to fit them on."""
+    project, fresh = data.project, data.fresh
+    if project.search.folds is not None and fresh is None:
+        return None
+    key = digest(trainer.task.key, project.refits, fresh and fresh.digest)
+    values = data.table.values[trainer.tested]
+    labels = data.table.dataset.labels
+    if fresh is None or goal.confidence is None:
+        if fresh is not None:
+            values = fresh.values  # the kept models may have seen the tested items
+        return ScheduleFitter(values, None, None, labels, resources.times, key)
+    calibration, groups = fresh.values, fresh.groups
+    if project.refits:  # the kept models were trained on the tested items
+        parts = divide_aside(fresh, goal, project.seed)
+        if parts is None:
+            return None
+        values, calibration = calibration[parts[0]], calibration[parts[1]]
+        groups = groups[parts[1]]
+    return ScheduleFitter(values, calibration, groups, labels, resources.times, key)
 
 
 def can_stop(model: Model) -> bool:

@@ -13,9 +13,10 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.dataset import Dataset
 from polydom.indexer.building.data.read_items import read_items
 from polydom.indexer.building.data.unlabelled import read_unlabelled
-from polydom.indexer.building.exits.plan_exits import make_schedule_fitter
+from polydom.indexer.building.exits.exit_goal import ExitGoal
+from polydom.indexer.building.exits.schedules import make_schedule_fitter
 from polydom.indexer.building.prepare import ExitItems
-from polydom.indexer.building.project import ExitGoal, Project
+from polydom.indexer.building.project import Project
 from polydom.indexer.progress import Silence
 from tests.support.builds import projects
 from tests.support.builds.staged_build import StagedBuild

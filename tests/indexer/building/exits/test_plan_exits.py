@@ -14,15 +14,16 @@ from polydom.features.items import text_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.exits.checkpoints import answers_of
-from polydom.indexer.building.exits.plan_exits import (
+from polydom.indexer.building.exits.exit_goal import ExitGoal
+from polydom.indexer.building.exits.exit_trials import (
     AnswerTimes,
+    CheckpointCosts,
+    ExitTrials,
     ItemAnswers,
-    PlanCosts,
-    PlanExitFitter,
-    PlanExits,
 )
+from polydom.indexer.building.exits.plan_exits import PlanExitFitter, PlanExits
 from polydom.indexer.building.exits.schedules import ScheduleFitter
-from polydom.indexer.building.project import ExitGoal, Project
+from polydom.indexer.building.project import Project
 from polydom.indexer.building.training.train_sets import columns_of
 from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.indexer.index.package import Package, exit_costs
@@ -58,14 +59,22 @@ def fitter_of(goal: ExitGoal) -> tuple[Index, PlanExitFitter]:
     margins = np.column_stack([margins for margins, _ in given])
     choices = np.column_stack([choices for _, choices in given])
     groups = np.arange(len(rows))
+    masks = package.masks.tolist()
+    models = dict(zip(masks, package.models, strict=True))
+    trials = ExitTrials(
+        goal,
+        LABELS,
+        masks,
+        models.__getitem__,
+        lambda row, goal, evaluator: pytest.fail("there is no schedule to time"),
+        ItemAnswers(margins, choices, groups, rows),
+    )
     if goal.confidence is None:
-        return index, PlanExitFitter(
-            goal, LABELS, ItemAnswers(margins, choices, groups, rows)
-        )
+        return index, PlanExitFitter(trials)
     half = len(margins) // 2
     fitted = ItemAnswers(margins[:half], choices[:half], groups[:half], rows[:half])
     fresh = ItemAnswers(margins[half:], choices[half:], groups[half:], rows[half:])
-    return index, PlanExitFitter(goal, LABELS, fitted, fresh)
+    return index, PlanExitFitter(replace(trials, fitted=fitted, fresh=fresh))
 
 
 def fitted(
@@ -73,13 +82,10 @@ def fitted(
 ) -> PlanExits:
     """Fit the exits of every plan."""
     return fitter.all(
-        package.masks.tolist(),
-        package.models,
         package.orders,
         package.fallbacks,
         np.full(len(ACCURACIES), 0.01),
         prices.__getitem__,
-        lambda row, goal, evaluator: pytest.fail("there is no schedule to time"),
         lambda done, left=None: None,
     )
 
@@ -98,7 +104,7 @@ def test_what_is_said_of_each_plan_is_what_walking_it_shows(goal: ExitGoal) -> N
         zip(found.margins, found.facts["plans"], strict=True)
     ):
         answers = package.fallbacks[row]
-        given = fitter._answers(np.arange(len(ACCURACIES)))
+        given = fitter.trials.answers(np.arange(len(ACCURACIES)))
         ended, paid, changed = [], [], []
         for item in range(len(given)):
             at = next(
@@ -307,9 +313,9 @@ def test_a_barred_class_is_never_answered_early() -> None:
     index, fitter = fitter_of(ExitGoal(0.1, sides="negative"))
     package = index.package
     assert package is not None
-    barred = np.array([1])
-    fitter = replace(fitter, fitted=fitter.fitted.without(barred))
-    found = fitted(package, fitter)
+    trials = fitter.trials
+    held = trials.fitted.without(trials.goal.barred)
+    found = fitted(package, PlanExitFitter(replace(trials, fitted=held)))
     exits = {**found.facts, "sides": "negative"}
     kept = replace(package, margins=found.margins, meta=package.meta | {"exits": exits})
     costs = index.coefficients.copy()
@@ -332,24 +338,11 @@ def test_calibration_items_do_not_choose_the_kind_of_exits() -> None:
     index, fitter = fitter_of(ExitGoal(0.2, 0.8))
     package = index.package
     assert package is not None
-    fresh = fitter.fresh
+    values, fresh = fitter.trials.fitted.values, fitter.trials.fresh
     assert fresh is not None
-    goal = ExitGoal(0.2)
-    rehearsal = PlanExitFitter(
-        goal,
-        LABELS,
-        fitter.fitted,
-        schedules=schedules_of(fitter.fitted.values, None),
-        searched=lambda mask: package.models[3],
-    )
-    fitter = replace(
-        fitter,
-        schedules=schedules_of(fitter.fitted.values, fresh),
-        rehearsal=rehearsal,
-    )
     kinds = set()
     draw = np.random.default_rng(0)
-    costs = PlanCosts(
+    costs = CheckpointCosts(
         np.array([0, 1, 2, 3]), np.array([0.0, 1.0, 2.0, 4.0]), np.full(4, 1.0)
     )
     timed: list[ExitGoal] = []
@@ -358,9 +351,13 @@ def test_calibration_items_do_not_choose_the_kind_of_exits() -> None:
         timed.append(goal)
         return AnswerTimes(1.0, 0.1, 1.0)
 
+    trials = replace(fitter.trials, timer=timer, schedules=schedules_of(values, fresh))
+    rehearsal = replace(
+        trials, goal=ExitGoal(0.2), fresh=None, schedules=schedules_of(values, None)
+    )
     for _ in range(5):
         mixed = replace(fresh, margins=draw.permuted(fresh.margins, axis=0))
-        best, _ = replace(fitter, fresh=mixed)._best(costs, 7, package.models[3], timer)
+        best, _ = PlanExitFitter(replace(trials, fresh=mixed), rehearsal)._best(costs)
         kinds.add(best.kind if best.saved else "none")
         assert sum(goal.confidence is not None for goal in timed) <= 1
         timed.clear()

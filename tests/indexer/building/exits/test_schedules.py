@@ -9,7 +9,8 @@ import pytest
 from polydom.features.errors import BadInput
 from polydom.indexer import Index, build
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.exits.plan_exits import AnswerTimes
+from polydom.indexer.building.exits.exit_goal import ExitGoal
+from polydom.indexer.building.exits.exit_trials import AnswerTimes
 from polydom.indexer.building.exits.schedules import (
     FEWEST_FITTED,
     ScheduleFitter,
@@ -17,7 +18,6 @@ from polydom.indexer.building.exits.schedules import (
     divide_aside,
 )
 from polydom.indexer.building.prepare import ExitItems
-from polydom.indexer.building.project import ExitGoal
 from polydom.indexer.index.facts import facts_of
 from polydom.models import compile
 from polydom.models.early_exit.early_exits import EarlyExit
