@@ -24,11 +24,8 @@ OF_CLASSES: Final = {
 }
 OF_NUMBERS: Final = {"r2": "R2", "mae": "1 - relative MAE"}
 
-# Words for the answer without any feature.
-WITHOUT_FEATURES: Final[dict[Task, str]] = {
-    "classes": "the most frequent class",
-    "regression": "the mean",
-}
+# Words for the set without any feature.
+NO_FEATURE: Final = "no feature: the prior answers"
 
 
 def task_of(measure: str) -> Task:

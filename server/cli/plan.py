@@ -9,7 +9,7 @@ from polydom.features.errors import BadInput, NothingFits, printable
 from polydom.features.figures import show_accuracy, show_cost, show_ms
 from polydom.features.items import SIZE_NAMES
 from polydom.features.sizes import Size, read_size, show_size
-from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
+from polydom.indexer.index.quality import NO_FEATURE, name_quality
 
 from .options import BUDGETS, AsJson, Budget, BudgetMs, IndexFile
 
@@ -130,7 +130,6 @@ def _buy(
 
 def table_of(facts: dict[str, Any]) -> str:
     """Return the facts of `explain` as a text table."""
-    nothing = f"no feature: {WITHOUT_FEATURES[facts['task']]} answers"
     columns = {"expected_quality": f"{name_quality(facts['measure']):>8}"}
     if facts["task"] == "classes" and facts["measure"] != "accuracy":
         columns["expected_accuracy"] = "accuracy"
@@ -151,10 +150,10 @@ def table_of(facts: dict[str, Any]) -> str:
                 f"{show_accuracy(found[key]):>{len(head)}}  "
                 for key, head in columns.items()
             )
-            + (printable(", ".join(found["features"])) or nothing)
+            + (printable(", ".join(found["features"])) or NO_FEATURE)
         )
     if not facts["fits"]:
-        lines.append(f"the budget buys {nothing}")
+        lines.append(f"the budget buys {NO_FEATURE}")
     if facts["unit"] == "s":
         lines.append("without HTTP; a server also keeps some time for answering")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from polydom.features.errors import BadFeature, BadItem, PolydomError, printable
 from polydom.features.figures import show_accuracy, show_ms, show_number
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
-from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
+from polydom.indexer.index.quality import name_quality
 
 from ..schema.wire import Answer, Reason, Terms
 from .options import (
@@ -167,8 +167,7 @@ def _expected(answer: Answer, package: "Package") -> str:
 
 def line_of(path: Path, answer: Answer, package: "Package") -> str:
     """Return an answer as a line: class, features, quality, time and reasons."""
-    nothing = WITHOUT_FEATURES[package.task]
-    features = printable(", ".join(answer.features)) or f"no feature ({nothing})"
+    features = printable(", ".join(answer.features)) or "no feature (the prior)"
     took = show_ms(answer.actual_us / 1e3)
     if isinstance(answer.predicted_us, float):
         took += f" of {show_ms(answer.predicted_us / 1e3)} predicted"

@@ -103,9 +103,7 @@ def test_page_buys_what_plan_says(
             )
             assert amount_of(cost) == pytest.approx(predicted, rel=5.1e-3)
             assert list(map(float, qualities)) == pytest.approx(known, abs=5.1e-4)
-            names = (
-                ", ".join(expected["features"]) or "no feature: the most frequent class"
-            )
+            names = ", ".join(expected["features"]) or "no feature: the prior"
             assert rows[k][-1] == names
         kinds.add((facts["fits"], place))
     assert len(kinds) > 2

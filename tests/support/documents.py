@@ -31,8 +31,8 @@ CUT = "..."
 
 NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
 PRIOR = (
-    "no feature: the most frequent class answers",
-    "no feature (the most frequent class)",
+    "no feature: the prior answers",
+    "no feature (the prior)",
 )
 TIME = re.compile(rf"({NUMBER}) (?:us|ms|s)\b")
 PLAN = re.compile(r"(cheaper|bought|dearer) (?:-|N s N NAMES)")

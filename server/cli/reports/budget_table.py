@@ -9,7 +9,7 @@ import numpy as np
 
 from polydom.features.figures import show_accuracy, show_cost
 from polydom.indexer.index.facts import SkylineFacts, SkylineSet
-from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality, task_of
+from polydom.indexer.index.quality import NO_FEATURE, name_quality, task_of
 
 from .terminal import print_line, print_table
 
@@ -40,7 +40,6 @@ def show_budgets(
     """
     unit, measure = skylines[0].unit, skylines[0].measure
     columns = quality_columns(measure)
-    nothing = f"no feature: {WITHOUT_FEATURES[task_of(measure)]} answers"
     lines = [at.skyline for at in skylines]
     rows = budget_rows(lines)
     alone = len(lines) == 1
@@ -59,7 +58,7 @@ def show_budgets(
             (
                 "less" if budget is None else show_cost(budget, unit),
                 *(
-                    _cells_of_one_size(chosen[0], unit, columns, nothing)
+                    _cells_of_one_size(chosen[0], unit, columns)
                     if alone
                     else [_cell(one, unit, letters) for one in chosen]
                 ),
@@ -72,7 +71,7 @@ def show_budgets(
     quality = name_quality(measure)
     print_line(console, f"a cell: features, expected {quality}, {cost}. The features:")
     for features, letter in letters.items():
-        print_line(console, f"  {letter}  {', '.join(features) or nothing}")
+        print_line(console, f"  {letter}  {', '.join(features) or NO_FEATURE}")
 
 
 def quality_columns(measure: str) -> dict[str, str]:
@@ -154,13 +153,13 @@ def _letters_of(
 
 
 def _cells_of_one_size(
-    one: SkylineSet | None, unit: str, columns: Iterable[str], nothing: str
+    one: SkylineSet | None, unit: str, columns: Iterable[str]
 ) -> list[str]:
     if one is None:
-        return [*("" for _ in columns), "", nothing]
+        return [*("" for _ in columns), "", NO_FEATURE]
     good = [show_accuracy(getattr(one, key)) for key in columns]
     if not one.features:
-        return [*good, "", nothing]
+        return [*good, "", NO_FEATURE]
     features = ", ".join(one.features)
     if one.base_models:
         features += f"; the model's first {one.base_models} base models"

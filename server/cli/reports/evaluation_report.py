@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import UnsetType
 
 from polydom.features.figures import show_accuracy, show_number
-from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
+from polydom.indexer.index.quality import name_quality
 
 from ...evaluation.results import (
     BaselineResult,
@@ -210,7 +210,7 @@ def _show_plans(found: Evaluation, unit: str, console: "Console") -> None:
 
 
 def _listed(features: Sequence[str], found: Evaluation) -> str:
-    return ", ".join(features) or f"no feature ({WITHOUT_FEATURES[found.task]})"
+    return ", ".join(features) or "no feature (the prior)"
 
 
 def _show_confusion(found: Confusion, unit: str, console: "Console") -> None:

@@ -26,7 +26,6 @@ from polydom.indexer.index.built_facts import (
 from polydom.indexer.index.column_facts import column_lines
 from polydom.indexer.index.facts import Facts, SkylineFacts, SkylineSet, skylines_of
 from polydom.indexer.index.quality import (
-    WITHOUT_FEATURES,
     AlphaOf,
     name_quality,
     task_of,
@@ -298,9 +297,10 @@ def _better_words(alpha_of: AlphaOf, alpha: float, facts: Facts) -> str:
     if alpha == 1:
         return "be better at its features' cost"
     if alpha_of == "gain":
-        without = WITHOUT_FEATURES[task_of(facts.measure)]
-        times = f"{alpha:.3g} times as much over {without}"
-        return f"gain more than {times} at its features' cost"
+        return (
+            f"gain more than {alpha:.3g} times as much over the prior at its "
+            "features' cost"
+        )
     good = "accurate" if facts.measure == "accuracy" else "good"
     return f"be more than {alpha:.3g} times as {good} at its features' cost"
 

@@ -3,7 +3,7 @@
 
 import { buy, costAt, partsOf, priceRange } from "./costs.js";
 import { COLOURS, make, makeTable, showCost, showFactor, showQuality, showShare } from "./dom.js";
-import { WITHOUT, fromShown, nameSet, qualityOf, roundedUp, shownUnit, sizeRanges, sizeWords, toShown } from "./index_words.js";
+import { fromShown, nameSet, qualityOf, roundedUp, shownUnit, sizeRanges, sizeWords, toShown } from "./index_words.js";
 import { SkylineChart } from "./skyline_chart.js";
 import { LogSlider } from "./sliders.js";
 
@@ -60,7 +60,7 @@ export class BudgetView {
     const begin = `For ${sizeWords(facts, size)}, ${showCost(amount, unit)} `;
     const more = dearer && [` ${showCost(dearer.price - amount, unit)} more would `, ...this.gain(set, dearer)];
     if (!fits || !set.features.length) {
-      return [`${begin}buy ${fits ? "no feature" : "nothing"}: ${WITHOUT[facts.task]} answers, with an expected ${quality} of `,
+      return [`${begin}buy ${fits ? "no feature" : "nothing"}: the prior answers, with an expected ${quality} of `,
         make("strong", {}, showQuality(set.expected_quality)), ".", ...(more || [])];
     }
     const also = facts.measure !== "accuracy" && set.expected_accuracy !== null

@@ -2,10 +2,10 @@
 
 import { digits, listed, showFactor } from "./dom.js";
 
-export const WITHOUT = { classes: "the most frequent class", regression: "the mean" };
 const QUALITIES = {
   accuracy: "accuracy", balanced_accuracy: "balanced accuracy", macro_f1: "macro F1", auc: "AUC",
-  average_precision: "average precision",
+  average_precision: "average precision", precision_at: "precision at the wanted recall",
+  recall_at: "recall at the wanted precision", f_beta: "F-beta",
   log_loss: "exp(-log loss)", cost: "1 - cost", r2: "R2", mae: "1 - relative MAE",
 };
 
@@ -15,7 +15,7 @@ export const fromShown = (facts, shown) => (facts.unit === "s" ? shown / 1e3 : s
 export const toShown = (facts, amount) => (facts.unit === "s" ? amount * 1e3 : amount);
 
 export function nameSet(set, facts) {
-  return set.features.length ? listed(set.features) : `no feature: ${WITHOUT[facts.task]}`;
+  return set.features.length ? listed(set.features) : "no feature: the prior";
 }
 
 // A size in words: `120,000 pixels`; a record has none.

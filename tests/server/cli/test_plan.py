@@ -38,7 +38,7 @@ def test_plan_gives_the_prior_when_nothing_fits_as_predict_does(
     index = save_index(tmp_path, unit=unit)
     code, out, _ = run(capsys, "plan", index, "--size", 100, option, 0)
     assert code == 0
-    assert "no feature: the most frequent class answers" in out.splitlines()[3]
+    assert "no feature: the prior answers" in out.splitlines()[3]
     assert "the budget buys no feature: " in out
     assert ("without HTTP" in out) == (unit == "s")
     code, out, _ = run(capsys, "plan", index, "--size", 100, option, 0, "--json")

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from polydom.indexer.index.quality import OF_CLASSES, OF_NUMBERS
 from polydom.server.page.assets import POLICY, STATIC, Assets, join_modules
 
 # As its makers published it (npm, uplot 1.6.32); a change here is a change of theirs.
@@ -75,3 +76,9 @@ def test_joined_modules_are_one_script(name: str) -> None:
     assert sorted(set(declared)) == sorted(declared)
     for module in STATIC.glob("*.js"):
         assert joined.count(module.read_text("utf-8").split("\n")[0]) <= 1
+
+
+def test_the_page_names_each_measure_as_commands_do() -> None:
+    words = Assets().files["index_words.js"].decode()
+    block = words[words.index("const QUALITIES") : words.index("};")]
+    assert dict(re.findall(r'(\w+): "([^"]+)"', block)) == OF_CLASSES | OF_NUMBERS

@@ -257,14 +257,14 @@ def test_predict_and_plan_tell_newcomers_what_a_number_is(
     arguments = ("predict", path, tmp_path / "a.txt", *OWN, "--budget-ms")
     _, out, _ = run(capsys, *arguments, 0)
     assert "a.txt: value 6 (between 1 and 12 in 90 of 100 cases) by no feature " in out
-    assert "(the mean); expected R2 0.000; " in out
+    assert "(the prior); expected R2 0.000; " in out
     _, out, _ = run(capsys, *arguments, 900, "--json")
     assert json.loads(out)["value"] == value_of(3, "hi")
     _, out, _ = run(capsys, "plan", path, "--size", 100, "--budget-ms", 1)
     assert out.splitlines()[1:4] == [
         "                costs        R2  features, in computing order",
         "cheaper             -",
-        "bought       0.200 ms     0.000  no feature: the mean answers",
+        "bought       0.200 ms     0.000  no feature: the prior answers",
     ]
 
 
@@ -281,7 +281,7 @@ def test_predict_and_plan_name_another_measure_beside_accuracy(
         "                costs  balanced accuracy  accuracy  "
         "features, in computing order",
         "cheaper      0.200 ms              0.500     0.500  "
-        "no feature: the most frequent class answers",
+        "no feature: the prior answers",
         "bought        1.20 ms              0.600     0.700  length",
     ]
 

@@ -83,7 +83,7 @@ def test_one_size_has_its_features_beside_what_they_cost() -> None:
     assert shown([found], "us", ["records"]) == [
         "what a budget buys",
         "budget accuracy time features, in computing order",
-        "less 0.500 no feature: the most frequent class answers",
+        "less 0.500 no feature: the prior answers",
         "0.0600 ms 0.750 0.0520 ms a",
         "6.00 ms 0.950 5.20 ms a, b",
     ]
@@ -100,7 +100,7 @@ def test_several_sizes_name_feature_sets_by_letters() -> None:
         "1.5 usd A 0.750 1.5 usd - 0.500",
         "3 usd B 0.950 3 usd B 0.950 3 usd",
         "a cell: features, expected accuracy, cost. The features:",
-        "- no feature: the most frequent class answers",
+        "- no feature: the prior answers",
         "A a",
         "B b",
     ]
@@ -120,13 +120,12 @@ def test_the_measure_is_named_and_accuracy_stands_beside_another() -> None:
     found = line((1.0, 0.5, []), (52.0, 0.75, ["a"]))
     assert shown([found], "us", ["records"], "macro_f1")[1:] == [
         "budget macro F1 accuracy time features, in computing order",
-        "less 0.500 0.250 no feature: the most frequent class",
-        "answers",
+        "less 0.500 0.250 no feature: the prior answers",
         "0.0600 ms 0.750 0.375 0.0520 ms a",
     ]
     assert shown([found], "us", ["records"], "r2")[1:3] == [
         "budget R2 time features, in computing order",
-        "less 0.500 no feature: the mean answers",
+        "less 0.500 no feature: the prior answers",
     ]
     assert "a cell: features, expected R2, cost. The features:" in shown(
         [found, found], "usd", ["1", "2"], "r2"

@@ -117,7 +117,7 @@ def test_tables_show_who_is_how_good_and_how_fast() -> None:
         "right and inside the budget, of so many ms",
         "polydom 0.375 0.375",
         "[red]$m$.py:make 0.000 0.750",
-        "polydom, 2 ms: 62.5% a, b; 37.5% no feature (the most frequent class)",
+        "polydom, 2 ms: 62.5% a, b; 37.5% no feature (the prior)",
         "largest plan: a, [b]",
         r"[class]\x1b1 4 0 0 1",
     ):

@@ -102,7 +102,7 @@ def said(
         ),
         (
             {"search": {"expanded": 5, "alpha_of": "gain"}},
-            "to gain more than 1.05 times as much over the most frequent class at its",
+            "to gain more than 1.05 times as much over the prior at its",
         ),
         (
             {"search": {"expanded": 5, "complete": False, "alpha": 1.04}},
@@ -205,7 +205,7 @@ def test_numbers_are_told_by_their_typical_error() -> None:
         "R2 with a large budget: 0.900, typical error ±0.75, measured on 100 items",
         "what a budget buys",
         "a cell: features, expected R2, time",
-        "no feature: the mean answers",
+        "no feature: the prior answers",
     ):
         assert words in shown
     assert "accuracy" not in shown
