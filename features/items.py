@@ -34,6 +34,8 @@ SIZE_NAMES: Mapping[Kind, tuple[tuple[str, ...], ...]] = {
 }
 WORD_ENDS = (" ", "\n", "\t")
 SENTENCE_ENDS = (".", "!", "?")
+# dictionaries first, as to recognise another mapping takes longer
+MAPPINGS = (dict, Mapping)
 VALUE_TYPES = frozenset({float, int, bool, str, type(None)})
 # A made-up text, for running features when no real item is at hand.
 SAMPLE_TEXT = (
@@ -99,7 +101,7 @@ def make_item(
         return image_item(content, max_decoded=max_decoded, pair=pair)
     if isinstance(content, str) and kind in ("text", None):
         return text_item(content, pair=pair)
-    if isinstance(content, Mapping) and kind in ("record", None):
+    if isinstance(content, MAPPINGS) and kind in ("record", None):
         return record_item(content)
     came = type(content).__name__
     if kind is not None:
@@ -174,7 +176,7 @@ def record_item(columns: Mapping[str, Value]) -> Item:
     to Python's, decimal numbers to floats, and dates and times to texts. Raises BadItem
     for any other value.
     """
-    if not isinstance(columns, Mapping):
+    if not isinstance(columns, MAPPINGS):
         raise BadItem(f"a record must come as a mapping, not {type(columns).__name__}")
     if not NAME_TYPES.issuperset(map(type, columns)):
         name = next(name for name in columns if type(name) is not str)

@@ -198,6 +198,9 @@ class Index:
 
     def covers(self, size: Size) -> bool:
         """Return True if a size is within `sizes`, so that choices are optimal."""
+        if not isinstance(size, tuple):  # most sizes; every answer asks
+            least, most = self.sizes
+            return bool(least <= size <= most)  # type: ignore[operator]
         (low, high), numbers = map(_numbers, self.sizes), _numbers(size)
         return all(a <= n <= b for a, n, b in zip(low, numbers, high, strict=True))
 

@@ -1,6 +1,6 @@
 """Models without inputs: every answer is the class shares, or mean, of the labels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ class Prior:
     shares: Floats  # (K,) float64: Share of each class, in [0, 1], summing to 1
     # Position of the class that is chosen; None chooses the most frequent class
     chosen: int | None = None
+    code: int = field(init=False)  # Position of the class that every answer is
     kind: ClassVar[str] = "prior"
 
     def __repr__(self) -> str:
@@ -37,6 +38,8 @@ class Prior:
             raise BadModel(f"class {self.chosen} of {len(shares)} cannot be chosen")
         if not ((shares >= 0).all() and abs(shares.sum() - 1) < 1e-9):
             raise BadModel("class shares must be non-negative and sum to 1")
+        code = int(shares.argmax()) if self.chosen is None else self.chosen
+        object.__setattr__(self, "code", code)
 
     @classmethod
     def fit(cls, labels: NDArray[Any], weights: Floats | None = None) -> "Prior":
@@ -58,11 +61,11 @@ class Prior:
 
     def choose(self, row: Rows) -> int:
         """Return `chosen`, or the position of the most frequent class, the first."""
-        return int(self.shares.argmax()) if self.chosen is None else self.chosen
+        return self.code
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
         """Return the results of `choose`, and the class shares."""
-        return self.choose(row), self.shares.tolist()
+        return self.code, self.shares.tolist()
 
     def predict_scores(self, X: Rows) -> Floats:
         """Return the class shares for each row: (N, K)."""

@@ -182,7 +182,8 @@ class Execution(ABC):
         that does not say "without", and BadItem if the item cannot be used.
         """
         planner = self._planner
-        if self.longest < LEAST_S and not planner.suspects:
+        suspects = planner.suspects and self.choice.plan.features
+        if self.longest < LEAST_S and not suspects:
             try:
                 self._compute()
             except FeatureFailed as failure:
@@ -506,7 +507,8 @@ class PlanExecution(Execution):
 
     def _compute(self) -> None:
         request, plan = self._request, self.choice.plan
-        if type(request.item.payload) is ReadRecord and not plan.exits:
+        is_read = type(request.item.payload) is ReadRecord and not plan.exits
+        if is_read or not plan.features:
             self._refuse_abandoned()
             # a record's columns were all read when it was decoded
             self._progress = COMPLETE[len(plan.features)]

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 import msgspec
 import numpy as np
 
-from polydom.features.costs.polynomials import costs_at
+from polydom.features.costs.polynomials import cost_at, costs_at
 from polydom.features.costs.stopwatch import busy_clock
 from polydom.features.errors import BadItem, FeatureFailed
 from polydom.features.extract import Extractor
@@ -127,7 +127,10 @@ class Planner:
         # Rule that chooses the next feature while time is left; None if plans are
         # fixed.
         self.anytime = make_anytime(index, self.unit)
+        self._curves: list[list[float]] = index.coefficients.tolist()
         self.prior = self.package.masks.tolist().index(0)
+        # No larger answer costs less, whatever the item's size.
+        self.least = least_cost(index, self.prior)
         # (C,): expected quality and accuracy of each row; no accuracy if answers are
         # numbers.
         self.qualities: tuple[float, ...] = tuple(index.qualities.tolist())
@@ -183,6 +186,8 @@ class Planner:
         drift, remaining = self._drift_at(now_s), request.budget.left(now_s)
         more = self._more(request)
         left = self._for_plan(request, remaining, drift)
+        if left < self.least:
+            return self._choose_infeasible(request, now_s, drift)
         gaps = item.gaps
         whole = gaps is None or not gaps.withheld
         best, best_cost = self.top(size) if whole else self.top_of(item)
@@ -218,7 +223,7 @@ class Planner:
         if not item.withheld:
             return self.top(item.size)
         row = self.given(item.withheld).best(item.size, math.inf)
-        return row, self.index.cost_s(row, item.size)
+        return row, self.cost(row, item.size)
 
     def wanted(self, item: Item, left: float, above: float, least: float = 0.0) -> int:
         """Return the row of a candidate that needs columns which the item lacks, or -1.
@@ -272,6 +277,15 @@ class Planner:
             reason = "missing"
         drift = self._drift_at(now_s)
         return self._choice(row, item.size, reason, drift, more, late=True)
+
+    def cost(self, row: int, size: Size) -> float:
+        """Return the cost of a row on an item of a size, before correction."""
+        return cost_at(self._curves[row], size)
+
+    def buys_nothing(self, amount: float) -> bool:
+        """Return True if a budget pays only for the prior, whatever the item's size."""
+        drift = self._drift_at(self.now())
+        return (amount - self.answering.more_s) / drift < self.least
 
     def _penalty(self, request: Request, waiting: int, drift: float) -> float:
         """Return the penalty per second of a plan, for delaying waiting requests."""
@@ -362,7 +376,7 @@ class Planner:
         late: bool = False,
         left: float = math.inf,
     ) -> Choice:
-        cost = (self.index.cost_s(row, size) + more) * drift
+        cost = (self.cost(row, size) + more) * drift
         return Choice(self.plans[row], cost, reason, drift, late, left)
 
     def _choose_infeasible(
@@ -370,13 +384,14 @@ class Planner:
     ) -> Choice:
         """Choose or raise as `on_infeasible` says, because no acceptable plan fits."""
         size, left = request.item.size, request.budget.left(now_s)
-        more = self._more(request)
         waited = request.waits_since_s < now_s and self._serves(
             self._unhindered(request, now_s, drift), request
         )
-        prior, least = self.qualities[self.prior], request.min_quality
-        for_plan = self._for_plan(request, left, drift)
-        wanted = self.wanted(request.item, for_plan, prior, least)
+        wanted = -1
+        if request.item.withheld:
+            prior, least = self.qualities[self.prior], request.min_quality
+            for_plan = self._for_plan(request, left, drift)
+            wanted = self.wanted(request.item, for_plan, prior, least)
         reason: Reason = "waited" if waited else "infeasible"
         if wanted >= 0 and not waited:
             reason = "missing"
@@ -384,6 +399,7 @@ class Planner:
             return self._choice(self.prior, size, reason, drift, 0.0, left=left)
         if request.on_infeasible == "error" and reason == "missing":
             raise BadItem(self._what_lacks(request.item, wanted))
+        more = self._more(request)
         cheapest = self._cheapest(self.lookup_of(request), request)
         if request.on_infeasible == "error":
             if cheapest == self.prior:  # so that the error names some cost
@@ -391,7 +407,7 @@ class Planner:
             raise TooLittleLeft(
                 left=max(left, 0.0),
                 amount=request.budget.amount,
-                cheapest=(self.index.cost_s(cheapest, size) + more) * drift,
+                cheapest=(self.cost(cheapest, size) + more) * drift,
                 size=size,
                 unit=self.unit,
             )
@@ -458,6 +474,18 @@ def barred_class(index: Index) -> int | None:
     if exits is None or exits.sides == "both":
         return None
     return 1 if exits.sides == "negative" else 0
+
+
+def least_cost(index: Index, prior: int) -> float:
+    """Return the least cost of a candidate but the `prior`, for an item of any size.
+
+    It is 0 if a cost may fall as a size grows, and -infinity if the prior is the best.
+    """
+    if index.qualities[prior] >= index.qualities.max():
+        return -math.inf
+    if (index.coefficients < 0).any():
+        return 0.0
+    return float(np.delete(index.coefficients[:, 0], prior).min())
 
 
 def make_anytime(index: Index, unit: str) -> AnytimeRule | None:

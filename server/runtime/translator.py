@@ -1,12 +1,12 @@
 """Converts wire requests into a planner's requests, and outcomes into wire answers."""
 
 import math
-from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from polydom.features.errors import BadInput, BadItem
-from polydom.features.items import Gaps, Item, make_item
+from polydom.features.file_kinds import IMAGES, START, format_of
+from polydom.features.items import MAPPINGS, Gaps, Item, make_item
 from polydom.models.scoring.classifier import gives_probabilities
 
 from ..engine.budget import Budget, Deadline, MoneyBudget, read_amount
@@ -19,6 +19,7 @@ from ..settings import Settings
 from .known_columns import KnownColumns
 from .record_decoder import RecordDecoder
 
+NO_TERMS = Terms()
 # Assumed seconds from a plan's end to its answer, until `AtOnce` measures them.
 AFTER_S = 1e-5
 
@@ -208,21 +209,37 @@ class Translator:
             raise BadItem(
                 f"this index classifies one {kind} per request: give {field!r}"
             )
-        return self.read(payload)
+        return self.read(payload, ask)
 
-    def read(self, payload: object) -> Item:
+    def read(self, payload: object, terms: Terms = NO_TERMS) -> Item:
         """Make an item from the bytes of an image, a text, or a mapping of columns.
 
         Raises BadItem if the item is invalid. All columns of a record are checked, even
-        columns that the chosen plan does not read.
+        columns that the chosen plan does not read. Of an image, only the format is
+        checked if the budget in `terms` pays only for the prior, which reads no image;
+        its size then counts as the smallest of the index.
         """
         kind, limit = self.planner.package.kind, self.settings.image_limit
+        unread = kind == "image" and self._buys_nothing(terms)
+        if (
+            unread
+            and isinstance(payload, bytes)
+            and format_of(payload[:START]) in IMAGES
+        ):
+            return Item("image", payload, self.planner.index.sizes[0])
         item = make_item(payload, kind, pair=self._pairs, max_decoded=limit)
         record = item.payload
-        if not isinstance(record, Mapping):
+        if not isinstance(record, MAPPINGS):
             return item
         self._columns.check(record)
         return self._records.item(record)
+
+    def _buys_nothing(self, terms: Terms) -> bool:
+        """Return True if any item is answered by the prior within a given budget."""
+        amount = terms.budget if terms.budget_ms is None else terms.budget_ms / 1e3
+        if amount is None or terms.on_infeasible not in (None, "prior"):
+            return False
+        return self.planner.buys_nothing(amount)
 
     def _budget(self, terms: Terms, arrived_s: float, reserve_s: float) -> Budget:
         amount = read_amount(self.unit, terms.budget_ms, terms.budget)
@@ -250,7 +267,7 @@ class AtOnce:
         translator = self._translator
         planner = translator.planner
         arrived_s = planner.now()
-        item = translator.read(payload)
+        item = translator.read(payload, terms)
         request = translator.request(terms, item, arrived_s, Caller(), self._after)
         request = translator.weighed(request)
         outcome = execute(planner, request)

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import NothingFits
 from polydom.features.items import text_item
+from polydom.indexer import Index
 from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.execution import execute
 from polydom.server.engine.plan import make_plans
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planner import Planner, least_cost
 from polydom.server.engine.request import Request
 from polydom.server.errors import TooLittleLeft
 from tests.support.clock import Clock
@@ -239,3 +240,46 @@ def test_planner_plans_by_both_numbers_of_a_size(sentences: int, row: int) -> No
     hopeless = Request(item, Deadline(50.0, 1e-4), on_infeasible="error")
     with pytest.raises(TooLittleLeft, match=f"item of size 100 x {sentences}"):
         execute(planner, hopeless)
+
+
+@given(
+    index=st.sampled_from([INDEX, with_margins(0.0)]),
+    budget_s=st.floats(0, 2e-3),
+    terms=st.fixed_dictionaries(
+        {},
+        optional={
+            "on_infeasible": st.sampled_from(["prior", "cheapest"]),
+            "min_quality": st.sampled_from([0.0, 0.6, 1.0]),
+            "exact": st.booleans(),
+            "waits_since_s": st.just(49.9995),
+        },
+    ),
+)
+def test_a_budget_below_all_costs_chooses_as_a_search_does(
+    index: Index, budget_s: float, terms: Any
+) -> None:
+    planner = Planner(index, extractor_of(index), now=Clock())
+    request = Request(TEXT_100, Deadline(49.9995, budget_s), **terms)
+    found = planner.choose(request, 50.0)
+    planner.least = -math.inf
+    assert found == planner.choose(request, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "qualities", "least"),
+    [
+        ([[1.0, 0.0], [3.0, 1.0], [2.0, 5.0]], [0.5, 0.7, 0.6], 2.0),
+        ([[1.0, 0.0], [3.0, -0.1], [2.0, 5.0]], [0.5, 0.7, 0.6], 0.0),
+        ([[1.0, 0.0], [3.0, 1.0], [2.0, 5.0]], [0.7, 0.7, 0.6], -math.inf),
+        ([[1.0, 0.0]], [0.5], -math.inf),
+    ],
+    ids=["growing", "falling", "the prior is the best", "the prior alone"],
+)
+def test_the_least_cost_holds_for_any_size(
+    coefficients: Any, qualities: Any, least: float
+) -> None:
+    index = Index.from_candidates(coefficients, qualities, (1, 10))
+    assert least_cost(index, 0) == least
+    for size in (1e-9, 1.0, 10.0):
+        for row in range(1, len(qualities)):
+            assert index.cost_s(row, size) >= least

@@ -1,5 +1,6 @@
 """What a model that stopped early says over the wire, in each form."""
 
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -14,10 +15,12 @@ from polydom.server.engine.budget import MoneyBudget
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.runtime.translator import AFTER_S, AtOnce, Translator
+from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Answer, Entry, Terms, encode, encode_msgpack
 from polydom.server.settings import Settings
 from polydom.server.v1.batch_reply import entry_of
 from tests.support.indexes.served import HAM, SPAM
+from tests.support.indexes.three_kinds import picture, save_images
 from tests.support.models.outcomes import BOUNDS, EARLY, WHOLE, outcome_of
 from tests.support.planners import INDEX, extractor_of, planner_of
 
@@ -151,3 +154,23 @@ def test_what_cannot_be_asked_is_refused() -> None:
         at_once.answer(Terms(budget_ms=900.0), b"GIF")
     with pytest.raises(BadInput, match="budget_ms is -1"):
         at_once.answer(Terms(budget_ms=-1.0), HAM)
+
+
+def test_an_image_is_not_read_for_a_budget_that_buys_nothing(tmp_path: Path) -> None:
+    at_once = AtOnce(open_translator(save_images(tmp_path), []))
+    nothing, enough = Terms(budget_ms=0.0), Terms(budget_ms=900.0)
+    whole, cut = picture(220), picture(220)[:20]
+    assert at_once.answer(enough, whole).label == "bright"
+    for data in (whole, cut):
+        prior = at_once.answer(nothing, data)
+        assert (prior.label, prior.features) == ("dark", ())
+        assert (prior.reason, prior.size_in_range) == ("infeasible", UNSET)
+    late = Terms(budget_ms=0.0, on_infeasible="cheapest")
+    for terms in (enough, late, Terms()):
+        with pytest.raises(BadItem, match="20 bytes"):
+            at_once.answer(terms, cut)
+    for terms in (nothing, enough):
+        with pytest.raises(BadItem, match="are no JPEG, PNG"):
+            at_once.answer(terms, b"not an image")
+        with pytest.raises(BadItem, match="a image was expected, not str"):
+            at_once.answer(terms, "not bytes")
