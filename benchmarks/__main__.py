@@ -7,7 +7,16 @@ from importlib import import_module
 from .places import ROOT
 from .report import print_table
 
-SUBJECTS = ("serving", "index", "exits", "models", "learners", "cluster", "peers")
+SUBJECTS = (
+    "serving",
+    "index",
+    "exits",
+    "models",
+    "scores",
+    "learners",
+    "cluster",
+    "peers",
+)
 
 
 def benchmarks() -> dict[str, str]:

@@ -33,6 +33,7 @@ MNIST = (
     "https://ossci-datasets.s3.amazonaws.com/mnist",
     "https://storage.googleapis.com/cvdf-datasets/mnist",
 )
+STAYS = f"{GITHUB}/Linusaronsson/AFA-Benchmark/a07c8a3b6bf2527f66853e87b1929396e08e0501"
 FILMS = "https://www.cs.cornell.edu/people/pabo/movie-review-data"
 MESSAGES = f"{GITHUB}/ia4legos/MachineLearning/4287de2d8a05727f41bb949f2bd187e8becc7e3e"
 
@@ -182,6 +183,13 @@ SETS: dict[str, tuple[File, ...]] = {
         mnist(
             "t10k-labels-idx1-ubyte.gz",
             "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+    ),
+    "physionet": (
+        File(
+            "physionet.csv.gz",
+            "daca2ea78d228b93488f68938ab667a31e683adcbe916b77769633bc297aad91",
+            (Source(f"{STAYS}/extra/data/misc/physionet.csv"),),
         ),
     ),
     "polarity": (

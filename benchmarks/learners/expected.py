@@ -153,7 +153,7 @@ def _judge(
 
         def built(refit: bool) -> tuple[Prepared, Resources, Index]:
             project = _project(X.shape[1], measure, seed, refit, count, search_s)
-            dataset = _dataset(X[own], y[own], labels, numeric)
+            dataset = dataset_of(X[own], y[own], labels, numeric)
             resources = open_resources(project, cache=folder)
             data = prepare_data(project, resources, dataset)
             return data, resources, make_index(data, resources)
@@ -234,7 +234,7 @@ def _project(
     return Project.from_mapping(content)
 
 
-def _dataset(
+def dataset_of(
     X: NDArray[Any], y: NDArray[Any], labels: NDArray[Any], numeric: bool
 ) -> Dataset:
     every = np.arange(len(y))

@@ -168,9 +168,11 @@ def _facts_of_kept(
     if (goal := data.metric.goal) is not None:
         named = ("least", "confidence", "beta")
         facts["goal"] = {name: getattr(goal, name) for name in named}
-    decided = [trainer.decisions.get(mask, Decision()).fitted for mask in masks]
-    if any(decided):
-        facts["calibration"] = [one and one.facts() for one in decided]
+    decided = [trainer.decisions.get(mask, Decision()) for mask in masks]
+    if any(one.fitted for one in decided):
+        facts["calibration"] = [one.fitted and one.fitted.facts() for one in decided]
+    if any(one.found for one in decided):
+        facts["found"] = [one.found and one.found.facts() for one in decided]
     if data.metric.costs is not None:
         facts["confusion_costs"] = data.metric.costs.tolist()
     return facts

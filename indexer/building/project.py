@@ -55,7 +55,6 @@ OF_THRESHOLDS: Final = {
 # Measures of one class of two.
 OF_POSITIVE = (*OF_THRESHOLDS, "average_precision", "cost")
 CONFIDENCE = 0.95  # default confidence in the shares of answers that exits change
-SURE = 0.8  # default confidence in a recall or precision that a threshold keeps
 HELD_OUT = 0.25  # default share of the items
 FOLDS = 5  # default number of folds if items are few
 AUTO = "auto"  # name of a learner that stands for a race
@@ -263,9 +262,9 @@ class Quality(Part, frozen=True):
         costs 1, a right answer 0.
     at
         For "precision_at": `{ recall = 0.8 }`, the recall that answers must have. For
-        "recall_at": `{ precision = 0.9 }`. Fresh items reach it with a confidence of
-        0.8, or of `confidence` in the same table; 0 is content if the items that the
-        threshold was chosen on reach it.
+        "recall_at": `{ precision = 0.9 }`. Fresh items reach it in the mean, or with
+        the `confidence` that the same table may name, such as `{ recall = 0.8,
+        confidence = 0.95 }`.
     beta
         For "f_beta": weight of recall against precision; 1 makes F1.
     positive
@@ -290,14 +289,19 @@ class Quality(Part, frozen=True):
     coverage: Share = 0.9
 
     @property
+    def cuts(self) -> bool:
+        """True if a threshold decides where there are two classes."""
+        return self.measure == "cost" or self.measure in OF_THRESHOLDS
+
+    @property
     def least(self) -> float:
         """Recall or precision that answers must have; 0 if `at` names none."""
         return self.at.get(OF_THRESHOLDS.get(self.measure or "", ""), 0.0)
 
     @property
     def sure(self) -> float:
-        """Confidence that fresh items reach `least`."""
-        return self.at.get("confidence", SURE)
+        """Confidence that fresh items reach `least`; 0 if they do in the mean."""
+        return self.at.get("confidence", 0.0)
 
     def measure_of(self, task: Task) -> str:
         """Return the name of the metric; by default it depends on the task."""
@@ -360,7 +364,8 @@ class Search(Part, frozen=True):
     folds
         Number of folds of cross-validation, instead of `held_out`. The default is five
         folds if the items are divided at random and are too few to promise early exits
-        (below 4,780 independent items), but there are at least five of each class.
+        (below 4,780 independent items; where a threshold decides, of the rarer class),
+        but there are at least five of each class.
         There is no such default if `[exits]` asks for exits or `refit` is false.
     covering
         If true, the search also uses the covering rule, which is sound only for

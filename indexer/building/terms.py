@@ -138,7 +138,9 @@ def _rare_words(project: Project, dataset: Dataset) -> str:
 def _few_items(project: Project, dataset: Dataset) -> str:
     """Return why to use cross-validation; "" if the build holds out items instead.
 
-    The reason is that held-out items would be too few to guarantee early exits.
+    The reason is that held-out items would be too few to guarantee early exits. Where a
+    threshold of the measure decides, the items of the rarer class must be enough: they
+    also show how much the threshold finds.
     """
     rare, most = rare_classes(dataset, FOLDS), 0
     if project.trains_rare:
@@ -148,6 +150,10 @@ def _few_items(project: Project, dataset: Dataset) -> str:
         return ""
     share = 1 / (2 * project.search.parts)
     aside = draw_groups(dataset.groups, share, project.seed)
-    groups = dataset.groups[aside]
+    groups, label = dataset.groups[aside], "any"
+    if project.quality.cuts and len(dataset.labels) == 2:
+        codes = dataset.codes[aside]
+        rarer = int(np.bincount(codes, minlength=2).argmin())
+        groups, label = groups[codes == rarer], dataset.labels[rarer]
     alike = np.zeros(len(groups), np.int64)  # as if all items had the same class
-    return ExitGoal(ALPHA, CONFIDENCE).lacking(groups, alike, ["any", "other"])
+    return ExitGoal(ALPHA, CONFIDENCE).lacking(groups, alike, [label, "other"])

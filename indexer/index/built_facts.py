@@ -243,6 +243,27 @@ class BuiltCalibration(msgspec.Struct):
     after: BuiltForecast | None = None
 
 
+class BuiltShare(msgspec.Struct):
+    """A share of held-out items, and the ends of its interval of 95 %."""
+
+    share: Share
+    low: Share
+    high: Share
+
+
+class BuiltFound(msgspec.Struct):
+    """What a candidate's threshold finds among held-out items.
+
+    `items` is the weight of the items of the class, of which `recall` is the share that
+    is found. `precision` is the share of the items found that are of the class. A share
+    of nothing is None.
+    """
+
+    items: Amount
+    recall: BuiltShare | None = None
+    precision: BuiltShare | None = None
+
+
 class BuiltPace(msgspec.Struct):
     """Median seconds of each kind of work on each sample item; see `MachineTimes`."""
 
@@ -284,6 +305,7 @@ class MetaFacts(msgspec.Struct):
     positive: Literal[0, 1] = 1  # The class of two that thresholds are about
     # Of each candidate; None for one without raw scores
     calibration: list[BuiltCalibration | None] = []
+    found: list[BuiltFound | None] = []  # Of each candidate with a threshold
 
     @classmethod
     def read(cls, meta: Mapping[str, Any]) -> "MetaFacts":

@@ -51,7 +51,7 @@ def calibrate(
 def _decide(
     mask: int, trainer: Trainer, weights: Floats | None, groups: Rows, seed: int
 ) -> tuple[Decision, bool]:
-    """Return what a set's models decide by, and False if its goal is not proven."""
+    """Return what a set's models decide by, and False if it misses its goal."""
     task, metric = trainer.task, trainer.task.metric
     codes, counted = task.codes[trainer.tested], task.weights_of(trainer.tested)
     evidence, fitted = trainer.evidence(mask), None
@@ -65,10 +65,11 @@ def _decide(
     calibration = None if fitted is None else fitted.calibration
     if metric.goal is None or (mask and evidence is None):
         return Decision(metric.classes, calibration, None, weights, fitted), True
-    cut = metric.cut(scores[:, metric.positive], codes, counted)
-    threshold = threshold_of(cut, metric.positive)
-    decision = Decision(metric.classes, calibration, threshold, weights, fitted)
-    return decision, cut.reached
+    ranked = scores[:, metric.positive], codes, counted
+    cut = metric.cut(*ranked)
+    threshold, found = threshold_of(cut, metric.positive), metric.found(cut, *ranked)
+    made = metric.classes, calibration, threshold, weights, fitted, found
+    return Decision(*made), cut.reached
 
 
 def threshold_of(cut: Cut, positive: int) -> float:
@@ -106,20 +107,22 @@ def class_weights_of(task: TrainingTask) -> Floats | None:
 
 
 def _say_unsure(goal: Goal, unsure: int, count: int, own: int) -> None:
-    """Warn of candidates whose held-out items do not prove the goal's least share."""
-    at, then = "recall", "all items count as of the class"
+    """Warn of candidates whose held-out items do not reach the goal's least share."""
+    at, then = "recall", "the threshold is the highest that finds all of them"
     if goal.name == "recall_at":
         at, then = "precision", "no item counts as of the class"
+    how = f"with a confidence of {goal.confidence:g} " if goal.confidence else ""
     log.warning(
-        "[quality] measure = %r: %d held-out items of the class do not prove a %s of "
-        "%g with a confidence of %g for %d of %d feature sets, with which %s; more "
-        "items, a lower goal or a lower confidence in `at` helps",
+        "[quality] measure = %r: %d held-out items of the class do not show a %s of "
+        "%g %sfor %d of %d feature sets, with which %s; more items%s or a lower goal "
+        "in `at` helps",
         goal.name,
         own,
         at,
         goal.least,
-        goal.confidence,
+        how,
         unsure,
         count,
         then,
+        ", a lower confidence" if goal.confidence else "",
     )

@@ -13,6 +13,7 @@ from polydom.models.scoring.prior import Prior
 
 from ..cache import digest
 from .fit_calibration import FittedCalibration
+from .thresholds import Found
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +29,7 @@ class Decision(NamedTuple):
     # (K,): Weights of the classes in training, which a prior takes back; None if equal
     class_weights: Floats | None = None
     fitted: FittedCalibration | None = None  # Facts about the calibration
+    found: Found | None = None  # What the threshold finds among held-out items
 
     @property
     def key(self) -> str:

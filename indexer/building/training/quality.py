@@ -20,7 +20,7 @@ from polydom.models.measures import SURE, are_probabilities
 from polydom.models.scoring.model import Model
 
 from ..project import OF_SCORES
-from .thresholds import Cut, Goal, choose_cut
+from .thresholds import Cut, Found, Goal, choose_cut, found_by
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -86,6 +86,11 @@ class Metric:
         assert self.goal is not None
         mean = weights / weights.mean()
         return choose_cut(self.goal, scores, targets == self.positive, mean)
+
+    def found(self, cut: Cut, scores: Floats, targets: Codes, weights: Floats) -> Found:
+        """Return what a cut finds; the arrays are those of `cut`."""
+        mean = weights / weights.mean()
+        return found_by(cut.score, scores, targets == self.positive, mean)
 
     def decided(
         self, answers: Answers, targets: NDArray[Any], weights: Floats

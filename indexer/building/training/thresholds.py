@@ -2,10 +2,15 @@
 
 A cut is the least score at which an item counts as of the class. Items with equal
 scores are on the same side of every cut; between two scores, a cut is in the middle.
+
+A goal without a confidence is reached in the mean: fresh items reach it on average over
+all held-out items that could have been drawn. For a recall this holds for any model and
+any class (conformal risk control: Angelopoulos et al., 2024), as the next item of the
+class is equally likely to have any rank among the known ones.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +19,7 @@ from scipy.stats import beta as beta_distribution
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+SURE = 0.95  # confidence of the intervals that are told
 LEVELS_PER_DOUBLING = 2  # cuts at which a precision is tested, in each doubling
 
 
@@ -27,8 +33,7 @@ class Goal(NamedTuple):
 
     name: str
     least: float = 0.0
-    # Confidence that fresh items reach `least`; 0 if the held-out items reaching it is
-    # enough
+    # Confidence that fresh items reach `least`; 0 if they are to reach it in the mean
     confidence: float = 0.0
     beta: float = 1.0  # Weight of recall against precision for "f_beta"
     # Costs of an item: of missing the class, and of naming it wrongly; a right answer
@@ -38,10 +43,33 @@ class Goal(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A chosen cut; if it is not `reached`, the goal's least share is not proven."""
+    """A chosen cut; if it is not `reached`, no cut reaches the goal's least share."""
 
     score: float  # In [-inf, inf]; infinite if all items, or none, are of the class
     reached: bool = True
+
+
+class Share(NamedTuple):
+    """A share of held-out items, and the ends of its interval of `SURE`."""
+
+    share: float
+    low: float
+    high: float
+
+
+class Found(NamedTuple):
+    """What a cut finds among held-out items."""
+
+    items: float  # Weight of the items of the class
+    recall: Share | None  # None without such items
+    precision: Share | None  # None if no item is above the cut
+
+    def facts(self) -> dict[str, Any]:
+        """Return plain data for `polydom inspect`."""
+        return {
+            name: one._asdict() if isinstance(one, Share) else one
+            for name, one in self._asdict().items()
+        }
 
 
 class Steps(NamedTuple):
@@ -71,6 +99,24 @@ def choose_cut(goal: Goal, scores: Floats, own: Flags, weights: Floats) -> Cut:
     return Cut(float(middle if below < middle else above), reached)
 
 
+def found_by(score: float, scores: Floats, own: Flags, weights: Floats) -> Found:
+    """Return what a cut at `score` finds; the arrays are those of `choose_cut`."""
+    above = scores >= score
+    total, found = float(weights[own].sum()), float(weights[above].sum())
+    hits = float(weights[own & above].sum())
+    return Found(total, _share_of(hits, total), _share_of(hits, found))
+
+
+def _share_of(hits: float, count: float) -> Share | None:
+    """Return the share of `hits` in `count` with its interval (Clopper, Pearson)."""
+    if not count > 0:
+        return None
+    misses, doubt = max(count - hits, 0.0), (1 - SURE) / 2
+    low = float(beta_distribution.ppf(doubt, hits, misses + 1)) if hits else 0.0
+    high = float(beta_distribution.ppf(1 - doubt, hits + 1, misses)) if misses else 1.0
+    return Share(min(hits / count, 1.0), low, high)
+
+
 def _steps_of(scores: Floats, own: Flags, weights: Floats) -> Steps:
     order = np.argsort(-scores, kind="stable")
     ranked, weighed = scores[order], weights[order]
@@ -80,7 +126,7 @@ def _steps_of(scores: Floats, own: Flags, weights: Floats) -> Steps:
 
 
 def _for_recall(goal: Goal, steps: Steps) -> tuple[int, bool]:
-    """Return the highest cut that surely has the recall, or else the one of all.
+    """Return the highest cut that has the recall, or else the one of all hits.
 
     Recall only grows as the cut falls, so one exact binomial bound (Clopper and
     Pearson, 1934) holds at the cut that is found.
@@ -93,10 +139,10 @@ def _for_recall(goal: Goal, steps: Steps) -> tuple[int, bool]:
 
 
 def _for_precision(goal: Goal, steps: Steps) -> tuple[int, bool]:
-    """Return the lowest cut that surely has the precision, or -1 if none has.
+    """Return the lowest cut that has the precision, or -1 if none has.
 
-    Precision is tested at a few cuts, each with its part of the doubt (Bonferroni), so
-    that the best of many lucky cuts does not pass.
+    With a confidence, precision is tested at a few cuts, each with its part of the
+    doubt (Bonferroni), so that the best of many lucky cuts does not pass.
     """
     tested = np.arange(len(steps.scores))
     confidence = goal.confidence
@@ -140,10 +186,14 @@ def f_beta(hits: Floats, found: Floats, total: float, beta: float) -> Floats:
 
 
 def _least_share(hits: Floats, count: Floats | float, confidence: float) -> Floats:
-    """Return the share of `hits` in `count`, or its lower bound with a confidence."""
+    """Return the share of `hits` in `count` that is sure, or that holds in the mean.
+
+    It is a lower bound with a confidence. Without one, an additional item counts that
+    is no hit.
+    """
     if not confidence:
-        plain: Floats = hits / count
-        return plain
+        mean: Floats = hits / (count + 1)
+        return mean
     misses = np.maximum(count - hits, 0.0)
     bound: Floats = np.where(
         hits > 0, beta_distribution.ppf(1 - confidence, hits, misses + 1), 0.0

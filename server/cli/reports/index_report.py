@@ -214,6 +214,18 @@ def _score_lines(facts: Facts, built: MetaFacts, row: int) -> Iterator[str]:
     thresholds = [] if facts.thresholds is UNSET else facts.thresholds
     for label, score in ((thresholds[row] if thresholds else None) or {}).items():
         yield f"  answers are {label!r} from a score of {score:.3g} on"
+    found = built.found[row] if row < len(built.found) else None
+    if found is not None:
+        shares = {"recall": found.recall, "precision": found.precision}
+        listed = [
+            f"{name} {one.share:.3f} ({one.low:.3f} to {one.high:.3f} with 95 %)"
+            for name, one in shares.items()
+            if one is not None
+        ]
+        yield (
+            f"  this threshold finds, of {found.items:,.0f} held-out items of the "
+            f"class and all others: {', '.join(listed)}"
+        )
 
 
 def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, str]:

@@ -60,6 +60,10 @@ def test_answers_are_cut_where_held_out_items_say(
     package = index.package
     assert package is not None
     assert package.positive == "fraud"
+    known = [one for one in package.meta["found"] if one]
+    assert len(known) == len(package.models)
+    for one in known:
+        assert one["recall"]["low"] < one["recall"]["share"] <= one["recall"]["high"]
     rows = np.arange(ROWS)
     values, own = made.table.values[rows], made.table.dataset.codes[rows] == 0
     for mask, model in zip(package.masks.tolist(), package.models, strict=True):
@@ -86,7 +90,7 @@ def test_a_goal_that_nothing_proves_is_told(
     quality = {"measure": "recall_at", "at": {"precision": 0.999}}
     with caplog.at_level(logging.WARNING, "polydom"):
         package = builder(tmp_path, quality).index().package
-    assert "do not prove a precision of 0.999 with a confidence of 0.8" in caplog.text
+    assert "do not show a precision of 0.999 for 1 of" in caplog.text
     assert package is not None
     assert [model.choose(np.full(2, 9, np.float32)) for model in package.models] == [1]
 

@@ -64,6 +64,23 @@ def test_few_items_are_divided_into_folds_unless_something_is_asked_for(
         assert len(splits_of(rest, parts, made.terms)) == (folds or 1)
 
 
+@pytest.mark.parametrize(
+    ("quality", "folds"),
+    [
+        ({"measure": "precision_at", "at": {"recall": 0.8}}, FOLDS),
+        ({"measure": "cost", "costs": {"a": {"b": 9.0}}}, FOLDS),
+        ({"measure": "auc"}, None),
+    ],
+)
+def test_a_threshold_needs_as_many_items_of_the_rarer_class(
+    tmp_path: Path, quality: dict[str, Any], folds: int | None
+) -> None:
+    made = builder(tmp_path, ENOUGH, quality=quality)  # of which 3 in 7 are rarer
+    assert made.terms.project.search.folds == folds
+    if folds:
+        assert "of 'b' there are 25" in made.terms.lacking
+
+
 def test_few_numbers_are_divided_into_folds_too(tmp_path: Path) -> None:
     for rows, folds in [(4, None), (5, FOLDS), (ENOUGH - 1, FOLDS), (ENOUGH, None)]:
         lines = [f"{k % 7},{k + 0.5}" for k in range(rows)]

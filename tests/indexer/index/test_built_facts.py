@@ -51,6 +51,8 @@ DAMAGED: list[tuple[str, Any, str]] = [
     ("unit", "usd", "unit is 'usd', but what counts is s"),
     ("weights", {"usd": 1.0}, "unit is 's', but what counts is usd"),
     ("quantile", 1.0, "quantile"),
+    ("found.0.items", -1.0, "items"),
+    ("found.0.recall.low", 1.5, "low"),
     ("exits.alpha", 1.0, "alpha"),
     ("exits.alpha", "0.1", "alpha"),
     ("exits.alpha", NOT, "missing required field `alpha`"),

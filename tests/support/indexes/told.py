@@ -69,6 +69,7 @@ def facts_of(rows: int) -> dict[str, Any]:
         },
         "remarks": {"it did not converge": 1},
         "observed": [0.5] * rows,
+        "found": [{"items": 9.0, "recall": {"share": 0.5, "low": 0.2, "high": 0.8}}],
         "refitted": [True] * rows,
     }
 

@@ -51,6 +51,7 @@ SCORES = {
     "whole": {"log_loss": 0.1875, "error": 0.03125},
 }
 EXITS = {"alpha": 0.005, "confidence": 0.95, "plans": [PLAN], **FITTED}
+FOUND = {"items": 36.0, "recall": {"share": 0.8056, "low": 0.63978, "high": 0.91814}}
 BUSY = {"busy": True, "lost": 0.5, "others": None, "processors": 2}
 
 
@@ -96,6 +97,11 @@ def said(
         ({}, "99% of items keep to"),
         ({"observed": [0.5, 0.9636]}, "0.964 of them were right; 0.014 of that is"),
         ({"skipped": [["a[b].txt", "empty"]]}, "1 left out left out a[b].txt: empty"),
+        (
+            {"found": [FOUND, None, FOUND, FOUND]},
+            "of 36 held-out items of the class and all others: recall 0.806 (0.640 to "
+            "0.918 with 95 %)",
+        ),
         (
             {"search": {"expanded": 5}},
             "others is expected to be more than 1.05 times as accurate at its features",

@@ -1,0 +1,3 @@
+"""How right class scores are, and what thresholds of them find."""
+
+BENCHMARKS = ("thresholds",)
