@@ -14,17 +14,17 @@ from .candidates import keep_candidates
 from .costs.measure_costs import measure_costs
 from .costs.measured_later import await_times
 from .data.dataset import Dataset
-from .exits.ladder import measure_ladders
 from .exits.plan_exits import fit_plan_exits
+from .exits.rungs import measure_ladders
 from .learner_race import Watch, choose_learner
 from .package_index import package_index
 from .prepare import Prepared, prepare_data
 from .project import Project
 from .resources import Resources, open_resources
 from .training.calibrate import calibrate
+from .training.hidden_sets import train_past_slow_models
 from .training.refit import refit, train_ahead
 from .training.search_sets import make_trainer, no_costs, search_sets
-from .training.slow_models import train_past_slow_models
 from .tune_learner import tune_learner
 
 

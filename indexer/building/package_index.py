@@ -23,8 +23,8 @@ from .costs.cost_curves import cost_curves
 from .costs.measure_costs import MeasuredCosts
 from .costs.measured_items import measuring_items
 from .data.dataset import Dataset
-from .exits.ladder import Rung, add_rungs
 from .exits.plan_exits import PlanExits
+from .exits.rungs import Rung, add_rungs
 from .features.feature_values import FeatureTable
 from .features.text_features import lacks_text
 from .learner_race import LearnerChoice

@@ -9,13 +9,19 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..scoring.classifier import Classifier, Head, logistic
+from ..scoring.classifier import (
+    Classifier,
+    Head,
+    gives_probabilities,
+    gives_shares,
+    logistic,
+)
 from ..scoring.kernels.calibration import bound_calibrated
 from ..scoring.kernels.link import LOGISTIC, MARGIN, SOFTMAX, bound_scores
 from ..scoring.kernels.native import entry
 from ..scoring.model import Floats
 from ..scoring.remaining_bounds import sums_after
-from ..scoring.scorer import BaseModels, SumOfTerms
+from ..scoring.scorer import BaseModels
 
 Bounds = list[tuple[float, float]]  # for each class the least and the largest score
 Scores = list[float]
@@ -49,15 +55,11 @@ def rounding_of(classifier: Classifier) -> Floats:
     These are (width, least, largest). Lower bounds are reduced by `width`, and upper
     bounds are raised by `width`. Both are then clipped to [least, largest].
     """
-    head, scorer = classifier.head, classifier.scorer
-    if head.calibration is not None:
-        return np.array([OF_MAPS, 0.0, 1.0])
-    of_links = (len(head.classes) + 16) * EPSILON
-    if head.link != MARGIN:
-        return np.array([of_links, 0.0, 1.0])
-    if isinstance(scorer, SumOfTerms) and scorer.gives_shares():
-        return np.array([of_links, 0.0, 1.0])
-    return np.array([0.0, -np.inf, np.inf])
+    if not gives_probabilities(classifier):
+        return np.array([0.0, -np.inf, np.inf])
+    of_links = (len(classifier.classes) + 16) * EPSILON
+    calibrated = classifier.head.calibration is not None
+    return np.array([OF_MAPS if calibrated else of_links, 0.0, 1.0])
 
 
 def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | None:
@@ -66,11 +68,9 @@ def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | 
     The margin is the only raw score, or the second of two raw scores minus the first.
     Returns None if the margin does not determine the class scores.
     """
-    head, scorer = classifier.head, classifier.scorer
-    shares = isinstance(scorer, SumOfTerms) and scorer.gives_shares()
-    if not (
-        head.inputs == 1 or head.link == SOFTMAX or (head.link == MARGIN and shares)
-    ):
+    head = classifier.head
+    shares = head.link == MARGIN and gives_shares(classifier.scorer)
+    if not (head.inputs == 1 or head.link == SOFTMAX or shares):
         return None
     if head.link != LOGISTIC or head.calibration is not None:
         return head.scores_by

@@ -29,12 +29,7 @@ from .class_score_bounds import (
     bound_by_difference,
     scores_by_difference,
 )
-from .early_scores import (
-    EarlyScores,
-    MarginRange,
-    range_margins,
-    scores_of_raw,
-)
+from .early_scores import EarlyScores, MarginRange, range_margins, scores_of_raw
 
 FARTHEST = 1e300  # largest magnitude of a threshold
 NO_LINES = "this schedule has no class scores for early answers"
@@ -143,8 +138,7 @@ class _Evaluator:
     ) -> tuple[Codes, Floats]:
         if self.lines is None:
             raise BadInput(NO_LINES)
-        stopped = np.full(len(used), chosen is not None)
-        raw = self.lines.raw(used, totals, stopped)
+        raw = self.lines.raw(used, totals, stopped=chosen is not None)
         if chosen is None:
             chosen = self._leading(raw)
         raw = self._possible(raw, used, totals, chosen)

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..scoring.classifier import Classifier
+from ..scoring.classifier import Classifier, gives_shares
 from ..scoring.kernels.link import MARGIN, SOFTMAX
 from ..scoring.model import Floats
 from ..scoring.remaining_bounds import sums_after
-from ..scoring.scorer import BaseModels, SumOfTerms
+from ..scoring.scorer import BaseModels
 from ..scoring.stopping_rule import NEAR, Codes, Limits, Margins
 
 Scores = list[float]
@@ -75,14 +75,13 @@ class EarlyScores:
             np.repeat(self.early, sizes, axis=0), np.repeat(self.partial, sizes, axis=0)
         )
 
-    def raw(self, used: Codes, totals: Floats, stopped: Flags) -> Floats:
+    def raw(self, used: Codes, totals: Floats, *, stopped: bool) -> Floats:
         """Predict the raw scores (N, R) of all base models.
 
-        Row i has the sums `totals[i]` (R,) after `used[i]` base models, and
-        `stopped[i]` is True if the schedule stopped it.
+        Row i has the sums `totals[i]` (R,) after `used[i]` base models. `stopped` is
+        True if the schedule stopped the rows.
         """
-        at = used - 1
-        lines = np.where(stopped[:, None], self.early[at], self.partial[at])
+        lines = (self.early if stopped else self.partial)[used - 1]
         raw: Floats = lines[:, :1] + lines[:, 1:] * totals
         return raw
 
@@ -162,14 +161,8 @@ def range_margins(
     least, most = np.full((2, len(order)), [[-np.inf], [np.inf]])
     with suppress(BadInput):  # linear terms have no bounds
         least, most = (sums_after(end, order)[:, 0] + bias for end in terms.bounds())
-    largest = 1.0 if gives_shares(classifier) else np.inf
+    largest = 1.0 if gives_shares(classifier.scorer) else np.inf
     return MarginRange(least, most, threshold + bias, largest)
-
-
-def gives_shares(classifier: Classifier) -> bool:
-    """Return True if raw scores are class probabilities, as in forests."""
-    scorer = classifier.scorer
-    return isinstance(scorer, SumOfTerms) and scorer.gives_shares()
 
 
 def scores_of_raw(classifier: Classifier) -> ScoresOf:
@@ -180,7 +173,7 @@ def scores_of_raw(classifier: Classifier) -> ScoresOf:
     head = classifier.head
     if len(head.classes) != 2 or head.inputs == 1:
         return head.scores
-    middle, halves = 0.5 * gives_shares(classifier), np.array([[-0.5, 0.5]])
+    middle, halves = 0.5 * gives_shares(classifier.scorer), np.array([[-0.5, 0.5]])
     return lambda margins: head.scores(middle + margins * halves)
 
 
@@ -238,7 +231,7 @@ class _Lines:
         self._linear = head.link == MARGIN and head.calibration is None
         # True if raw scores are shares of K classes, of which none may get below 0
         several = raw.shape[1] > 1
-        self._shares = several and gives_shares(classifier)
+        self._shares = several and gives_shares(classifier.scorer)
         # True if only the differences between raw scores count
         self._centred = several and head.link == SOFTMAX
         self._raw = _centre(raw) if self._centred else raw

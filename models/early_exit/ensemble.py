@@ -12,7 +12,7 @@ from polydom.features.errors import AllAlike, BadInput
 
 from ..qwyc.promise import shares_by_label
 from ..qwyc.schedule import MarginSchedule, Schedule
-from ..scoring.classifier import Classifier
+from ..scoring.classifier import Classifier, gives_shares
 from ..scoring.model import Floats, Rows
 from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import NEAR, Margins, Stops
@@ -58,8 +58,7 @@ class Ensemble:
     @property
     def exchangeable(self) -> bool:
         """True if base models are equally good in any order, like a forest's trees."""
-        scorer = self.classifier.scorer
-        return isinstance(scorer, SumOfTerms) and scorer.gives_shares()
+        return gives_shares(self.classifier.scorer)
 
     @property
     def binary(self) -> bool:

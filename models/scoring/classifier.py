@@ -219,9 +219,17 @@ def gives_probabilities(model: Model) -> bool:
     """Return True if a model's class scores are probabilities, whatever its rows."""
     if not isinstance(model, Classifier):
         return True
-    scorer, link = model.scorer, model.head.link
-    shares = isinstance(scorer, SumOfTerms) and scorer.gives_shares()
-    return model.head.calibration is not None or link != MARGIN or shares
+    head = model.head
+    return (
+        head.calibration is not None
+        or head.link != MARGIN
+        or gives_shares(model.scorer)
+    )
+
+
+def gives_shares(scorer: Scorer) -> bool:
+    """Return True if raw scores are class probabilities, as in forests."""
+    return isinstance(scorer, SumOfTerms) and scorer.gives_shares()
 
 
 def margin_of(raw: Floats) -> Any:

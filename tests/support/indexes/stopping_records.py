@@ -21,7 +21,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.tables.column_features import columns
 from polydom.indexer.building.costs.cost_curves import cost_curves
-from polydom.indexer.building.exits.ladder import Rung, add_rungs
+from polydom.indexer.building.exits.rungs import Rung, add_rungs
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature

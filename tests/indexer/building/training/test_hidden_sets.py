@@ -14,8 +14,8 @@ from polydom.features.costs.stopwatch import Load
 from polydom.indexer.building.candidates import keep_candidates
 from polydom.indexer.building.costs.measure_costs import MeasuredCosts, measure_costs
 from polydom.indexer.building.project import Project
+from polydom.indexer.building.training.hidden_sets import train_past_slow_models
 from polydom.indexer.building.training.search_sets import SearchedSets
-from polydom.indexer.building.training.slow_models import train_past_slow_models
 from polydom.models.scoring.model import Model
 from tests.support.builds.staged_build import StagedBuild
 

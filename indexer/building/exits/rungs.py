@@ -1,4 +1,4 @@
-"""Ladders: candidates that answer with the first base models of another's model.
+"""Rungs: candidates that answer with the first base models of another's model.
 
 The sum of an ensemble, in the order of its schedule, may be cut off after any base
 model. Each rung of a candidate's ladder is a further candidate of the index, with the
@@ -78,7 +78,12 @@ def measure_ladders(
     models. Returns the exits with these schedules, and the rungs. There are no rungs
     without labelled items that no model and no schedule was fitted to.
     """
-    goal, rows = data.project.exit_goal, _long_rows(candidates, exits, costs)
+    goal = data.project.exit_goal
+    rows = [  # whose models take long
+        row
+        for row, mask in enumerate(candidates.masks)
+        if is_long(exits.model_costs[row], costs.of_set(mask), costs.weight)
+    ]
     tested = _untouched(data, goal) if goal is not None and rows else None
     if goal is None or tested is None:
         return exits, []
@@ -148,17 +153,6 @@ def losses(
     ]
 
 
-def _long_rows(
-    candidates: Candidates, exits: PlanExits, costs: MeasuredCosts
-) -> list[int]:
-    """Return the candidates whose models are sums, and take long."""
-    return [
-        row
-        for row, mask in enumerate(candidates.masks)
-        if is_long(exits.model_costs[row], costs.of_set(mask), costs.weight)
-    ]
-
-
 def is_long(model_cost: float, set_cost: float, weight: float) -> bool:
     """Return True if a model's cost is felt, by itself and beside its features' cost.
 
@@ -207,49 +201,47 @@ def add_rungs(
             found.append(quality)
     if not kept:
         return package, qualities
-    rows = np.array([rung.row for rung in kept])
     qualities = np.append(qualities, found)
-    model_s = np.append(package.model_s, [rung.cost for rung in kept])
-    mean_s = np.append(package.mean_s, [rung.mean_cost for rung in kept])
+    return _joined(package, kept, qualities), qualities
+
+
+def _joined(package: Package, rungs: Sequence[Rung], qualities: Floats) -> Package:
+    """Return a package with rungs; `qualities` are those of all candidates."""
+    rows = np.array([rung.row for rung in rungs])
     masks = np.append(package.masks, package.masks[rows])
-    orders = package.orders + tuple(package.orders[row] for row in rows)
-    first = len(package.masks)
-    fallbacks = tuple(
-        fallbacks_of(
-            first + place, orders[first + place], masks.tolist(), qualities, model_s
-        )
-        for place in range(len(kept))
-    )
-    steps = [len(order) for order in orders[first:]]
-    never = tuple((np.inf,) * (k + 1) for k in steps)
-    at_end = tuple((0.0,) * k + (1.0,) for k in steps)
-    lost = [rung.lost_accuracy for rung in kept]
+    model_s = np.append(package.model_s, [rung.cost for rung in rungs])
+    orders = [package.orders[row] for row in rows]
+    fallbacks = [
+        fallbacks_of(rung, order, masks.tolist(), qualities, model_s)
+        for rung, order in enumerate(orders, len(package.masks))
+    ]
+    never = [(np.inf,) * len(answers) for answers in fallbacks]
+    at_end = [(0.0,) * len(order) + (1.0,) for order in orders]
     accuracies = package.accuracies
     if len(accuracies):
+        lost = [rung.lost_accuracy for rung in rungs]
         accuracies = np.append(accuracies, np.clip(accuracies[rows] - lost, 0.0, 1.0))
     meta = dict(package.meta)
-    if "observed" in meta:
-        observed = meta["observed"]
-        less = (observed[rung.row] - max(rung.lost, 0.0) for rung in kept)
+    if observed := meta.get("observed"):
+        less = [observed[rung.row] - max(rung.lost, 0.0) for rung in rungs]
         meta["observed"] = [*observed, *less]
-    if meta.get("refitted"):
-        meta["refitted"] = [*meta["refitted"], *(meta["refitted"][row] for row in rows)]
-    larger = replace(
+    if refitted := meta.get("refitted"):
+        meta["refitted"] = [*refitted, *(refitted[row] for row in rows)]
+    return replace(
         package,
         masks=masks,
-        orders=orders,
-        fallbacks=package.fallbacks + fallbacks,
-        models=package.models + tuple(rung.model for rung in kept),
-        early_exits=package.early_exits + tuple(rung.model.evaluator for rung in kept),
+        orders=(*package.orders, *orders),
+        fallbacks=(*package.fallbacks, *fallbacks),
+        models=(*package.models, *(rung.model for rung in rungs)),
+        early_exits=(*package.early_exits, *(rung.model.evaluator for rung in rungs)),
         model_s=model_s,
         whole_s=np.append(package.whole_s, package.whole_s[rows]),
-        mean_s=mean_s,
-        margins=package.margins and package.margins + never,
-        ends=package.ends and package.ends + at_end,
+        mean_s=np.append(package.mean_s, [rung.mean_cost for rung in rungs]),
+        margins=package.margins and (*package.margins, *never),
+        ends=package.ends and (*package.ends, *at_end),
         accuracies=accuracies,
         meta=meta,
     )
-    return larger, qualities
 
 
 def fallbacks_of(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.indexer.building.exits.ladder import (
+from polydom.indexer.building.exits.rungs import (
     FEWEST,
     LONG_S,
     LabelledRows,
