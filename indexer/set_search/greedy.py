@@ -183,17 +183,19 @@ def order_by_gain(
 
     A feature's gain is the accuracy that it adds to the features before it; if
     `per_cost` is true, divided by the cost that it adds. The order ends before the
-    first feature without a gain, or when `is_over` returns True. Lazy greedy reuses
-    gains that were measured with fewer features before, and measures again only the
-    largest of them. The result is exact if returns diminish, as they roughly do for
-    learned models. `known` maps trained sets (masks) to accuracies. It must have the
-    empty set, and sets that are trained here are added to it.
+    first feature without a gain. Lazy greedy reuses gains that were measured with fewer
+    features before, and measures again only the largest of them. The result is exact if
+    returns diminish, as they roughly do for learned models. When `is_over` returns
+    True, the order goes on by the gains that were measured last, and ends with the
+    features that were never measured. `known` maps trained sets (masks) to accuracies.
+    It must have the empty set, and sets that are trained here are added to it.
     """
     check_features(m)
     order: list[int] = []
     done = 0
     # Before any training, every feature may gain all missing accuracy.
     gains = dict.fromkeys(range(m), 1.0 - known[0])
+    tried: set[int] = set()
 
     def worth(feature: int) -> tuple[float, float, int]:
         added = max(cost_of(done | 1 << feature) - cost_of(done), 0.0)
@@ -204,7 +206,8 @@ def order_by_gain(
         measured: set[int] = set()
         while (best := max(gains, key=worth)) not in measured:
             if is_over():
-                return tuple(order)
+                left = sorted(gains, key=lambda f: (f in tried, worth(f)), reverse=True)
+                return (*order, *(f for f in left if gains[f] > 0.0))
             ranked = sorted(gains.keys() - measured, key=worth, reverse=True)
             asked = ranked[:AT_ONCE]
             missing = [s for f in asked if (s := done | 1 << f) not in known]
@@ -214,6 +217,7 @@ def order_by_gain(
             for feature in asked:
                 gains[feature] = known[done | 1 << feature] - known[done]
             measured.update(asked)
+            tried.update(asked)
         if gains.pop(best) <= 0.0:
             break
         order.append(best)

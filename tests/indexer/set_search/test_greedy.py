@@ -238,10 +238,28 @@ def test_order_leaves_out_what_gains_nothing() -> None:
     assert order([set()], [1], per_cost=False)[0] == ()
 
 
-def test_order_ends_when_time_is_up() -> None:
+def test_order_goes_on_by_the_last_gains_when_time_is_up() -> None:
     covers = [{f, f + 1} for f in range(7)]
     whole, known = order(covers, [1] * 7, per_cost=False)
     cut, fewer = order(covers, [1] * 7, per_cost=False, most=8)
-    assert cut == whole[: len(cut)]
-    assert len(cut) < len(whole)
+    assert cut[:1] == whole[:1]
+    assert sorted(cut) == [*range(7)]
     assert len(fewer.asked) < len(known.asked)
+
+
+@pytest.mark.parametrize("per_cost", [False, True])
+def test_order_ends_with_what_was_never_measured(per_cost: bool) -> None:
+    covers = [{1}, {2, 3}, set(), {4, 5, 6}, {7}, {8}]
+    found, known = order(covers, [1] * 6, per_cost, most=4)
+    assert known.asked == [1, 2, 4, 8]
+    assert found == (3, 1, 0, 4, 5)  # feature 2 alone gains nothing
+
+
+@given(covers=COVERS, costs=DRAWN_COSTS, most=st.integers(0, 9))
+def test_an_order_that_is_cut_leaves_out_nothing_that_gains(
+    covers: list[set[int]], costs: list[int], most: int
+) -> None:
+    whole, _ = order(covers, costs, per_cost=True)
+    cut, _ = order(covers, costs, per_cost=True, most=most)
+    assert set(whole) <= set(cut)
+    assert len(set(cut)) == len(cut)
