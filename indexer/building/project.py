@@ -378,10 +378,11 @@ class Search(Part, frozen=True):
     negligible_us
         Difference in cost that no caller feels, in microseconds. Of two sets of which
         one has all features of the other, and costs at most so much more, the smaller
-        counts as better only if its lead on the tested items is larger than its
-        standard error. Smaller sets still answer budgets that do not buy the larger
-        one. 0 compares measured qualities as they are. A model that is slower by so
-        little hides no set.
+        counts as better only if its lead on the tested items is larger than luck
+        explains: about 1.4 standard errors if one such set is ahead, 2.7 if 20 are.
+        Smaller sets still answer budgets that do not buy the larger one. 0 compares
+        measured qualities as they are. A model that is slower by so little hides no
+        set.
     budget_s
         Maximum seconds of training in a search. The default for "progressive" is the
         time of three trainings on all features, but at least 30 s and at most two

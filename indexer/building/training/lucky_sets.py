@@ -8,6 +8,7 @@ before candidates are compared; the comparison itself has no tolerance.
 
 import math
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+NORMAL = NormalDist()
 
 
 def level_lucky_sets(
@@ -31,9 +34,9 @@ def level_lucky_sets(
     `masks` are E feature sets with measured `qualities` (E,), and `costs` (E,) at the
     largest item size. A set is lucky beside a larger set, one with all its features
     and more, if two conditions hold. The larger set costs at most `negligible` more.
-    And the set's lead is at most the lead's own standard error, over the items that
-    both sets answered. A lucky set's quality becomes the next number below that of the
-    larger set. The empty set is never lucky.
+    And the set's lead is at most `luck_of` standard errors of the lead, over the items
+    that both sets answered. A lucky set's quality becomes the next number below that of
+    the larger set. The empty set is never lucky.
 
     `parts` returns the contributions (K, N) of N items to the qualities of K sets;
     `groups` (N,) and `weights` (N,) are the items' groups and weights.
@@ -45,13 +48,25 @@ def level_lucky_sets(
         ahead = np.flatnonzero(within & (levelled >= levelled[row]))
         if not ahead.size:
             continue
+        luck = luck_of(ahead.size)
         own, *others = parts([masks[at] for at in (row, *ahead)])
         for at, other in zip(ahead, others, strict=True):
             leads = other.astype(np.float64) - own
             lead = qualities[at] - qualities[row]
-            if lead <= standard_error(leads, groups, weights):
+            if lead <= luck * standard_error(leads, groups, weights):
                 levelled[at] = np.nextafter(levelled[row], 0.0)
     return levelled
+
+
+def luck_of(ahead: int) -> float:
+    """Return how many standard errors luck explains, if `ahead` > 0 sets are ahead.
+
+    Of sets that are equal to a larger one, a sixth are ahead of it by more than one
+    standard error. With the returned number, a sixth is the chance that any of them is
+    (Bonferroni). Luck puts as many equal sets behind as ahead, so twice as many sets
+    are counted as are ahead.
+    """
+    return -NORMAL.inv_cdf(NORMAL.cdf(-1.0) / (2 * ahead))
 
 
 def standard_error(values: Floats, groups: Rows, weights: Floats) -> float:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.indexer.building.training.lucky_sets import (
     level_lucky_sets,
+    luck_of,
     standard_error,
 )
 
@@ -66,14 +67,46 @@ def test_no_lucky_set_leads_and_no_other_changes(
     assert (found <= raw).all()
     assert found[0] == raw[0]
     assert found[3] == raw[3]
+    ahead = [m for m in (1, 2) if costs[3] - costs[m] <= 1 and raw[m] >= raw[3]]
     for mask in (1, 2):
         lead = parts[mask].astype(float) - parts[3]
-        lucky = lead.mean() <= lead.std() / 12**0.5
-        near = costs[3] - costs[mask] <= 1
-        if near and lucky and raw[mask] >= raw[3]:
+        if mask in ahead and lead.mean() <= luck_of(len(ahead)) * lead.std() / 12**0.5:
             assert found[mask] == np.nextafter(raw[3], 0)
         else:
             assert found[mask] == raw[mask]
+
+
+@pytest.mark.parametrize("ahead", [1, 3, 40])
+def test_the_best_of_equal_sets_is_lucky_in_five_of_six_cases(ahead: int) -> None:
+    rng = np.random.default_rng(ahead)
+    leads = rng.standard_normal((4000, 2 * ahead)).max(axis=1)
+    assert np.mean(leads > luck_of(ahead)) == pytest.approx(1 / 6, abs=0.03)
+
+
+def test_the_best_of_many_equal_sets_leads_no_larger_set() -> None:
+    rng = np.random.default_rng(0)
+    answers = rng.random((41, 2000)) < 0.8
+    by_quality = answers.mean(axis=1).argsort()
+    answers = answers[np.roll(by_quality, 20)]  # the median is that of the larger set
+    masks = [*(1 << k for k in range(40)), (1 << 40) - 1]
+
+    def levelled(parts: NDArray[np.bool_]) -> Floats:
+        return level_lucky_sets(
+            masks,
+            parts.mean(axis=1),
+            np.zeros(41),
+            lambda own: parts[[masks.index(mask) for mask in own]],
+            np.arange(2000),
+            np.ones(2000),
+            1.0,
+        )
+
+    best = answers[:40].mean(axis=1).argmax()
+    lead = answers[best].astype(float) - answers[40]
+    assert lead.mean() > standard_error(lead, np.arange(2000), np.ones(2000))
+    assert levelled(answers).argmax() == 40
+    answers[7, :1800] = True  # not by luck
+    assert levelled(answers).argmax() == 7
 
 
 def test_items_of_one_group_are_one_observation() -> None:
