@@ -17,6 +17,7 @@ from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.early_exit.model_part import ModelPart
 from polydom.models.scoring.classifier import border_of
 from polydom.models.scoring.model import Model
+from polydom.models.scoring.prior import Prior
 
 from .quality import Task, task_of
 from .stored_features import StoredFeature, load_extractor
@@ -105,19 +106,43 @@ class Package:
             return None
         return self.labels[1 if self.meta.get("positive", 1) else 0]
 
+    def borders(self) -> tuple[float | None, ...]:
+        """Return for each row the score of its second class from which it is chosen.
+
+        It is None for a row that chooses the larger score.
+        """
+        return tuple(
+            border_of(
+                model.evaluator.classifier if isinstance(model, ModelPart) else model
+            )
+            for model in self.models
+        )
+
     def thresholds(self) -> tuple[dict[str, float] | None, ...]:
         """Return each row's positive class and the score from which it is chosen.
 
-        It is None for a row whose model chooses the class with the larger score.
+        All rows have one as soon as one model does not choose the larger score: then
+        the answers of an index have the same fields, whichever row answers.
         """
-        found: list[dict[str, float] | None] = []
-        for model in self.models:
-            border, own = border_of(model), None
-            if border is not None and self.positive is not None:
-                second = self.labels[model.classes[1]] == self.positive
-                own = {self.positive: border if second else 1.0 - border}
-            found.append(own)
-        return tuple(found)
+        borders, positive = self.borders(), self.positive
+        if positive is None or set(borders) == {None}:
+            return (None,) * len(borders)
+        return tuple(
+            {positive: self._threshold_of(model, border, positive)}
+            for model, border in zip(self.models, borders, strict=True)
+        )
+
+    def _threshold_of(self, model: Model, border: float | None, positive: str) -> float:
+        labels = [self.labels[code] for code in model.classes]
+        if border is not None:
+            return border if labels[1] == positive else 1.0 - border
+        if not isinstance(model, Prior) or positive not in labels:
+            return 0.5
+        share = float(model.shares[labels.index(positive)])
+        chosen = labels[model.choose(model.shares)] == positive
+        if chosen == (share >= 0.5):
+            return 0.5
+        return share if chosen else 1.0
 
     @property
     def coverage(self) -> float | None:

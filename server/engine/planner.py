@@ -22,7 +22,6 @@ from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import Package, mean_costs
 from polydom.indexer.index.partial_lookup import PartialLookup
-from polydom.models.scoring.classifier import border_of
 
 from ..errors import TooLittleLeft
 from ..schema.wire import Reason
@@ -155,9 +154,9 @@ class Planner:
         )
         # Scores from which a row's model chooses the second of two classes; None if it
         # chooses the larger score.
-        self.borders = tuple(map(border_of, self.package.models))
-        # Of each row, its positive class and the score from which it is chosen, if this
-        # need not be the class with the larger score.
+        self.borders = self.package.borders()
+        # Of each row, its positive class and the score from which it is chosen; all
+        # None if every row chooses the larger score.
         self.thresholds = self.package.thresholds()
         # Bounds of each row's expected residuals; empty if answers are classes.
         self.intervals = tuple((low, high) for low, high in package.intervals.tolist())

@@ -67,8 +67,8 @@ class Checkpoint:
             )
         if lines and lines[0] != head:
             raise BadInput(
-                f"{folder} holds parts of another index, of other items or of other "
-                "options; remove it to begin anew"
+                f"{folder} holds parts of another index, of other items, of other "
+                "options or of another polydom; remove it to begin anew"
             )
         if not lines and any(folder.glob("part-*")):
             raise BadInput(f"{folder} holds parts of something else; name a new folder")

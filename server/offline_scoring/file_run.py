@@ -58,9 +58,8 @@ class FileRun:
             "count": self.source.total,
             "label": label,
             "top": top,
+            "exact": self.exact,
         }
-        if self.exact:  # checkpoints of older versions have no entry for this option
-            self._facts["exact"] = True
 
     def carry_out(
         self, amount: float, workers: int, stops: bool, on_progress: OnProgress

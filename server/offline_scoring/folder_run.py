@@ -46,7 +46,8 @@ class FolderRun:
     def __post_init__(self) -> None:
         """Read the index, and divide the items into parts."""
         self._file, package = IndexFile.of(self.index, self.features)
-        check_kept(self.keep, (*columns_of(package.numeric), *OF_PLAN))
+        self._columns = (*columns_of(package.numeric), *OF_PLAN)
+        check_kept(self.keep, self._columns)
         self._package = package
         self._loaded, _ = load_index(self.index)
         self._finder = PlanFinder(self._loaded, self.exact)
@@ -105,6 +106,7 @@ class FolderRun:
             "count": self.count,
             "keep": list(self.keep),
             "exact": self.exact,
+            "columns": self._columns,
         }
         budget = FolderBudget(self._finder, self._sample, self.parts, total)
         job = PartJob(self._file, str(folder.absolute()), tuple(self.keep), stops)

@@ -102,13 +102,13 @@ def _are_answers(path: Path) -> bool:
 class PartialOutput:
     """The `.partial` file, which has the finished rows until an output is complete.
 
-    The first line describes the run by `facts`. Every other line has one row and its
-    checksum. A last line that was cut off is ignored. From the first damaged line on,
-    all rows are scored again. `done` is the number of intact rows that an earlier run
-    left.
+    The first line describes the run by `facts`, and has the names of the columns. Every
+    other line has one row and its checksum. A last line that was cut off is ignored.
+    From the first damaged line on, all rows are scored again. `done` is the number of
+    intact rows that an earlier run left.
 
     Raises BadInput if the file has rows and `resume` is False, if the rows belong to a
-    run with other facts, or if another process writes the file.
+    run with other facts or columns, or if another process writes the file.
     """
 
     def __init__(
@@ -125,7 +125,8 @@ class PartialOutput:
         self.done = 0
         self._output = output
         self._columns = columns_of(numeric)
-        head = json.dumps(dict(facts), sort_keys=True).encode() + b"\n"
+        told = {**facts, "columns": self._columns}
+        head = json.dumps(told, sort_keys=True).encode() + b"\n"
         self._lock = WriteLock(self.path.with_name(f"{self.path.name}.lock"), output)
         try:
             with naming(self.path):
@@ -162,8 +163,8 @@ class PartialOutput:
             )
         if lines and found != head:
             raise BadInput(
-                f"{self.path} holds the rows of another index, of other items or of "
-                "other options; remove it to begin anew"
+                f"{self.path} holds the rows of another index, of other items, of "
+                "other options or of another polydom; remove it to begin anew"
             )
         if lines > self.done:
             log.warning(

@@ -10,11 +10,20 @@ from polydom.features.items import Gaps, Item
 
 from ..batch.batch_budget import Failed, Result
 from ..runtime.translator import Translator
+from ..schema.wire import Reason
 
 # Fields that only answers with classes have, and fields that only answers with numbers
 # have.
 _OF_CLASSES = frozenset(
-    ("label", "scores", "expected_accuracy", "base_models_used", "base_models", "early")
+    (
+        "label",
+        "scores",
+        "expected_accuracy",
+        "base_models_used",
+        "base_models",
+        "early",
+        "threshold",
+    )
 )
 _OF_NUMBERS = frozenset(("value", "low", "high"))
 
@@ -22,8 +31,8 @@ _OF_NUMBERS = frozenset(("value", "low", "high"))
 NUMBER, COUNT, WORD, WORDS = "DOUBLE", "BIGINT", "STRING", "ARRAY<STRING>"
 FLAG = "BOOLEAN"
 _TYPES = {
-    **dict.fromkeys(("item", "label", "error", "index_version"), WORD),
-    "scores": "MAP<STRING, DOUBLE>",
+    **dict.fromkeys(("item", "label", "error", "reason", "index_version"), WORD),
+    **dict.fromkeys(("scores", "threshold"), "MAP<STRING, DOUBLE>"),
     **dict.fromkeys(("features", "unknown"), WORDS),
     **dict.fromkeys(("missing", "base_models_used", "base_models"), COUNT),
     "early": FLAG,
@@ -70,6 +79,11 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
     early
         True if the answer was sure before all features and base models were computed.
         None if answers are numbers.
+    reason
+        Why the plan is not the best one for the item: one of `Reason`. None if it is.
+    threshold
+        One of two classes, and the score from which the answer is this class. None if
+        the index answers with the class of the larger score.
     """
 
     item: int | str
@@ -88,6 +102,8 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
     base_models_used: int | None = None
     base_models: int | None = None
     early: bool | None = None
+    reason: Reason | None = None
+    threshold: dict[str, float] | None = None
 
 
 def columns_of(numeric: bool) -> tuple[str, ...]:
@@ -132,6 +148,8 @@ def row_of(translator: Translator, result: Result) -> Scored:
         base_models_used=outcome.base_models_used,
         base_models=outcome.base_models,
         early=None if outcome.label is None else outcome.early,
+        reason=outcome.reason,
+        threshold=translator.planner.thresholds[outcome.row],
     )
 
 
@@ -178,7 +196,7 @@ def arrow_batch(
         if name in same:
             return [same[name]] * len(rows)
         found = [getattr(row, name) for row in rows]
-        if name != "scores":
+        if name not in ("scores", "threshold"):
             return found
         return [None if cell is None else [*cell.items()] for cell in found]
 

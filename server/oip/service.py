@@ -282,6 +282,8 @@ def _facts(
         facts.pop(name, None)
     facts["features"] = ",".join(answers[0].features)
     facts |= _gaps(answers)
+    for threshold in (answers[0].threshold or {}).values():
+        facts["threshold"] = threshold
     if best_next := answers[0].best_next:
         facts["best_next"] = ",".join(best_next.columns)
         facts["best_next_quality"] = best_next.expected_quality

@@ -69,6 +69,8 @@ class Items:
                 TensorFacts("value", "FP64", [-1]),
                 TensorFacts("interval", "FP64", [-1, 2]),
             ]
+        if any(package.thresholds()):
+            own.append(TensorFacts("threshold", "FP64", [-1]))
         self._default = [Requested(facts.name) for facts in own[:2]]
         self.outputs = [
             *own,
@@ -148,6 +150,8 @@ class Items:
         if name == "interval":
             ends = [end for interval in values for end in interval]
             return Tensor(name, "FP64", (len(answers), 2), ends)
+        if name == "threshold":
+            values = [score for one in values for score in one.values()]
         if name == "budget_met":
             values = [met] * len(answers)
         if name == "best_next":

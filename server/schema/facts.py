@@ -47,7 +47,7 @@ class SetFacts(msgspec.Struct):
     `base_models` is present if only so many base models of the set's model surely fit
     into that cost; the set is then listed again with all of them.
     `threshold` names one of two classes and the score from which it is answered; it is
-    null if the class with the larger score is.
+    null in all sets of an index that always answers the class with the larger score.
     """
 
     features: tuple[str, ...]

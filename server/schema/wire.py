@@ -78,8 +78,8 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     `scores` and `expected_accuracy` are null.
 
     `threshold` names one of two classes, and the score from which the answer is this
-    class. It is present if this need not be the class with the larger score, or if the
-    request has a threshold.
+    class. It is present in all answers of an index some of whose models need not choose
+    the class with the larger score, and if the request has a threshold.
 
     If the model may stop early, `base_models` is its number of trees, lattices or
     linear terms, and `base_models_used` is the number of them that were evaluated.

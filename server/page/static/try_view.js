@@ -100,6 +100,7 @@ export class TryView {
       answer.features.length ? `Computed: ${answer.features.join(", ")}.` : `Nothing was computed: ${nameSet(answer, facts).replace("no feature: ", "")} answers.`,
       answer.reason ? `Not the most accurate plan: ${reasonWords(answer.reason)}.` : "",
       answer.base_models ? `${answer.base_models_used} of ${answer.base_models} base models were evaluated.` : "",
+      ...Object.entries(answer.threshold ?? {}).map(([label, score]) => `The answer is "${label}" from a score of ${showQuality(score)} on.`),
       answer.early && answer.scores ? "The answer is early: its scores are the mean scores of items that stop there." : "",
       answer.size_in_range === false ? "Its size is beyond those that the index was built for; the choice may not be the best." : "",
       answer.unknown ? `Never seen before: the values of ${answer.unknown.join(", ")}.` : "",

@@ -225,6 +225,11 @@ def test_other_items_options_and_indexes_do_not_go_on(
         with pytest.raises(BadInput, match="parts of another index, of other items"):
             carry_out(run, out, 1.0, resume=True)
     lines_there = (out / NAME).read_bytes()
+    older = lines_there.replace(b'"reason", ', b"", 1)
+    assert older != lines_there
+    (out / NAME).write_bytes(older)
+    with pytest.raises(BadInput, match="options or of another polydom"):
+        carry_out(FolderRun(index, lines, OWN), out, 1.0, resume=True)
     (out / NAME).write_bytes(lines_there + b"{}\n")
     with pytest.raises(BadInput, match=r"_batch\.jsonl is damaged: "):
         carry_out(FolderRun(index, lines, OWN), out, 1.0, resume=True)

@@ -22,6 +22,8 @@ ROWS = [
         expected_quality=0.9,
         expected_accuracy=0.9,
         cost=0.001,
+        reason="feature_failed",
+        threshold={"spam": 0.5},
     ),
     Scored("1", error="no, 'text'\n"),
 ]
@@ -50,14 +52,15 @@ def test_an_output_appears_when_it_is_whole(tmp_path: Path, ending: str) -> None
     assert first["scores"] == {"ham": 0.75, "spam": 0.25}
     assert (first["item"], first["features"]) == ("0", ["a", "b"])
     assert float(first["cost"]) == 0.001
+    assert first["reason"] == "feature_failed"
+    assert first["threshold"] == {"spam": 0.5}
+    assert not second["reason"]
+    assert not second["threshold"]
     assert second["error"] == "no, 'text'\n"
     assert not second["label"]
 
 
-EARLY = Scored(
-    "2", "spam", features=("a",), cost=0.001, base_models_used=12, base_models=300
-)
-# A run of before there were schedules, interrupted after its first row.
+# A run of before there were reasons, interrupted after its first row.
 OLDER_ROW = (
     b'{"item":"0","label":"ham","scores":{"ham":0.75,"spam":0.25},"features":["a","b"],'
     b'"expected_accuracy":0.9,"cost":0.001,"error":null,"unknown":null,"missing":null}'
@@ -65,24 +68,12 @@ OLDER_ROW = (
 BEFORE = b'{"index": "abc", "items": "x"}\n%b\t%08x\n' % (OLDER_ROW, crc32(OLDER_ROW))
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
-def test_rows_without_scores_go_on_after_older_ones(
-    tmp_path: Path, ending: str
-) -> None:
-    if ending == ".parquet":
-        pytest.importorskip("pyarrow")
-    path = tmp_path / f"out{ending}"
+def test_rows_with_other_columns_are_not_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
     path.with_name(f"{path.name}.partial").write_bytes(BEFORE)
-    with PartialOutput(path, FACTS, resume=True) as partial:
-        assert partial.done == 1
-        partial.add(EARLY)
-        partial.finish()
-    whole, early = rows_of(path)
-    assert whole["scores"] == {"ham": 0.75, "spam": 0.25}
-    assert not whole.get("base_models_used")
-    assert not early["scores"]
-    assert (early["label"], early["error"] or None) == ("spam", None)
-    assert (int(early["base_models_used"]), int(early["base_models"])) == (12, 300)
+    with pytest.raises(BadInput, match="or of another polydom; remove it"):
+        PartialOutput(path, FACTS, resume=True)
+    assert path.with_name(f"{path.name}.partial").read_bytes() == BEFORE
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -97,10 +88,11 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     from pyarrow import parquet
 
     rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
-    return [row | {"scores": dict(row["scores"] or ())} for row in rows]
+    maps = ("scores", "threshold")
+    return [row | {name: dict(row[name] or ()) for name in maps} for row in rows]
 
 
-NESTED = ("scores", "features")
+NESTED = ("scores", "features", "threshold")
 
 
 def test_a_row_that_was_cut_off_is_none(tmp_path: Path) -> None:
@@ -182,7 +174,7 @@ def test_rows_after_a_damaged_one_are_scored_again(
 ) -> None:
     """One byte of a row, of its checksum, or its end, of a row in the middle or not."""
     path = tmp_path / "out.jsonl"
-    rows = [*ROWS, EARLY]
+    rows = [*ROWS, Scored("2", "spam", cost=0.001)]
     lines = write(path, rows).path.read_bytes().splitlines(keepends=True)
     line = bytearray(lines[1 + at])
     line[place] ^= 1

@@ -11,6 +11,7 @@ with a schedule for at most 2 % of changed answers.
 """
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.models import compile
+from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.early_exit.model_part import ModelPart
 from polydom.models.scoring.prior import Prior
 
@@ -59,8 +61,11 @@ def record_of(row: NDArray[np.float32]) -> dict[str, float]:
 
 
 @functools.cache
-def make_index(classes: int = 2) -> Index:
-    """Make the index above, for two classes or three."""
+def make_index(classes: int = 2, threshold: float | None = None) -> Index:
+    """Make the index above, for two classes or three.
+
+    With a threshold, the score of the second class from which models answer it.
+    """
     stored = tuple(
         StoredFeature(
             name, 3, fingerprint(columns(name, own)), False, StoredColumns(own, {})
@@ -76,7 +81,10 @@ def make_index(classes: int = 2) -> Index:
             fitted = RandomForestClassifier(40, max_depth=5, random_state=0)
         else:
             fitted = GradientBoostingClassifier(n_estimators=20, random_state=0)
-        ensemble = compile(fitted.fit(rows[:, :width], codes))
+        own = compile(fitted.fit(rows[:, :width], codes)).classifier
+        ensemble = as_ensemble(
+            replace(own, head=replace(own.head, threshold=threshold))
+        )
         order = np.arange(ensemble.size)  # to search for one takes long, interpreted
         exits = ensemble.fit_early_exit(fresh[:, :width], alpha=ALPHA, order=order)
         models.append(ensemble.classifier)
@@ -119,9 +127,9 @@ RUNGS = {2: [(24, 0.05, 4e-5)], 3: [(5, 0.15, 3e-5), (10, 0.05, 6e-5)]}
 
 
 @functools.cache
-def make_ladder_index(classes: int = 2) -> Index:
+def make_ladder_index(classes: int = 2, threshold: float | None = None) -> Index:
     """Make the same index, with a ladder for the last row: further rows from 3 on."""
-    index = make_index(classes)
+    index = make_index(classes, threshold)
     package = index.package
     assert package is not None
     exits = package.early_exits[2]
