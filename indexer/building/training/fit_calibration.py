@@ -40,6 +40,7 @@ MOST = 10_000  # items that are used
 FOLDS = 4  # parts of the items; each is mapped by a fit to the others
 IN_BIN = 50  # items in a bin of an isotonic map
 MOST_BINS = 40
+LARGEST_LOG = 12.0  # largest magnitude of a slope's logarithm
 LEAST_ODDS = 1e-6  # least calibrated log odds of a knot of the side that it is on
 # Shares of the log loss that a form must save: `REAL` by more than two standard errors
 # (with one, chance would pass in one of six tries), or `LARGE` by more than one.
@@ -308,12 +309,16 @@ def _surely_better(old: Floats, new: Floats, groups: Codes) -> bool:
 def _fit(held: Held, form: str, start: Floats | None) -> tuple[Calibration, Floats]:
     """Fit one form; return it with the numbers from which another fit may start."""
     free = form != "temperature" and not held.pinned
-    numbers = _fit_line(held, free, start)
+    numbers = _fit_line(held, start) if free else np.zeros(held.z.shape[1])
+    if not free:
+        numbers[0] = _fit_slope(held, 0.0 if start is None else float(start[0]))
     slope, offsets = float(np.exp(numbers[0])), held.shift.copy()
     offsets[1:] += numbers[1:]
     slopes, knots = (slope, slope), None
     if form != "temperature" and held.pinned:
-        slopes, knots = _fit_slopes(held, numbers), np.zeros((2, 1))
+        sides = (held.only(rows) for rows in _sides_of(held.odds))
+        own = [_fit_slope(side, numbers[0]) for side in sides]
+        slopes, knots = (float(np.exp(own[0])), float(np.exp(own[1]))), np.zeros((2, 1))
     if form == "isotonic":
         fit = _fit_sides if held.pinned else _fit_knots
         found = fit(held.odds, held.codes, held.weights)
@@ -323,50 +328,67 @@ def _fit(held: Held, form: str, start: Floats | None) -> tuple[Calibration, Floa
     return held.knots(knots, slopes), numbers
 
 
-def _fit_slopes(held: Held, start: Floats) -> tuple[float, float]:
-    """Return the slopes below and above the border; `start` is that of all items."""
-    below, above = (
-        _fit_line(held.only(rows), False, start) if len(rows) else start
-        for rows in _sides_of(held.odds)
-    )
-    return float(np.exp(below[0])), float(np.exp(above[0]))
+def _targets_of(held: Held) -> Floats:
+    """Return smoothed labels (N, K) times the items' shares of all weight.
 
-
-def _fit_line(held: Held, free: bool, start: Floats | None) -> Floats:
-    """Return the logarithm of a slope, then offsets of classes 1 to K - 1: (K,).
-
-    They minimise the log loss of smoothed labels, so that also of items that are all
-    answered right no score becomes 1. The other classes get the weight of less than one
-    item in all; Platt (1999) gives one item for each class, which of many classes would
-    make scores too small. Offsets are fitted if `free`.
+    Smoothed labels let no score become 1, also if all items are answered right. The
+    other classes get the weight of less than one item in all; Platt (1999) gives one
+    item for each class, which of many classes would make scores too small.
     """
-    z, codes, (count, classes) = held.z, held.codes, held.z.shape
+    count, classes = held.z.shape
     spread = 1 / (held.weights.sum() + 2)
     targets = np.full((count, classes), spread / max(classes - 1, 1))
-    targets[np.arange(count), codes] = 1 - spread
+    targets[np.arange(count), held.codes] = 1 - spread
     targets *= held.weights[:, None] / count
+    return targets
+
+
+def _fit_slope(held: Held, start: float) -> float:
+    """Return the logarithm of the slope that minimises the log loss of the targets.
+
+    The log loss is convex in the slope. So Newton's steps find it; a step that leaves
+    the interval in which the slope must be is replaced by half of the interval.
+    """
+    z, shares = held.z, held.weights / max(len(held.z), 1)
+    wanted = float(np.sum(_targets_of(held) * z))
+    low, high = -LARGEST_LOG, LARGEST_LOG
+    at, last = start, np.inf
+    while abs(at - last) > 1e-6:
+        given = _softmax(np.exp(at) * z + held.shift)
+        means = np.sum(given * z, axis=1)
+        rise = float(shares @ means) - wanted
+        bend = float(shares @ (np.sum(given * z * z, axis=1) - means**2))
+        low, high = (low, at) if rise > 0 else (at, high)
+        slope = np.exp(at) - rise / bend if bend > 0 else 0.0
+        at, last = float(np.log(slope)) if slope > 0 else np.inf, at
+        if not low < at < high:
+            at = (low + high) / 2
+    return at
+
+
+def _fit_line(held: Held, start: Floats | None) -> Floats:
+    """Return the logarithm of a slope, then offsets of classes 1 to K - 1: (K,).
+
+    They minimise the log loss of the targets.
+    """
+    z, targets, classes = held.z, _targets_of(held), held.z.shape[1]
 
     def loss(numbers: Floats) -> tuple[float, Floats]:
         slope, offsets = np.exp(numbers[0]), held.shift.copy()
-        if free:
-            offsets[1:] += numbers[1:]
+        offsets[1:] += numbers[1:]
         w = slope * z + offsets
         w -= w.max(axis=1, keepdims=True)
         power = np.exp(w)
         total = power.sum(axis=1, keepdims=True)
         logs = w - np.log(total)
         rest = targets.sum(axis=1, keepdims=True) * power / total - targets
-        slopes = slope * np.sum(rest * z)
-        gradient = [slopes, *rest.sum(axis=0)[1:]] if free else [slopes]
+        gradient = [slope * np.sum(rest * z), *rest.sum(axis=0)[1:]]
         return -float(np.sum(targets * logs)), np.array(gradient)
 
-    size = classes if free else 1
-    first = np.zeros(size) if start is None else start[:size]
-    bounds = [(-12.0, 12.0), *[(-50.0, 50.0)] * (size - 1)]
-    found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds)
-    numbers = np.zeros(classes)
-    numbers[:size] = found.x
-    return numbers
+    first = np.zeros(classes) if start is None else start
+    bounds = [(-LARGEST_LOG, LARGEST_LOG), *[(-50.0, 50.0)] * (classes - 1)]
+    found: Floats = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return found
 
 
 def _fit_knots(z: Floats, codes: Codes, weights: Floats) -> Floats | None:

@@ -71,6 +71,16 @@ def test_what_is_too_sure_gets_a_temperature(classes: int, form: str) -> None:
     assert found.after.error < 0.5 * found.before.error
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("factor", [1e-5, 1e3])
+def test_a_temperature_far_from_1_is_found(factor: float, classes: int) -> None:
+    z, codes = drawn(1500, classes)
+    found = fitted(factor * z, codes)
+    assert found.form == "temperature"
+    assert found.calibration is not None
+    assert found.calibration.table[2] == pytest.approx(1 / factor, rel=0.25)
+
+
 def test_scores_of_ten_classes_that_are_nearly_always_right_stay_sure() -> None:
     draw = np.random.default_rng(1)
     codes = draw.integers(0, 10, 600)
