@@ -176,9 +176,19 @@ class Data(Part, frozen=True):
     @property
     def sources(self) -> list[str]:
         """Names of the source of all items, and of `test` if it is given."""
-        named = self.images, self.table, self.texts, self.items
-        (first,) = [name for name in named if name is not None]
+        (first,) = self.given
         return [self.labels or first, *([self.test] if self.test else [])]
+
+    @property
+    def given(self) -> list[str]:
+        """Names of the sources of all items; a project needs exactly one."""
+        named = self.images, self.table, self.texts, self.items
+        return [name for name in named if name is not None]
+
+    @property
+    def treats_rare(self) -> bool:
+        """True if a key says what to do with rare classes."""
+        return self.on_rare_class != "stop" or self.rare_below is not None
 
 
 class Columns(Part, frozen=True):
@@ -302,6 +312,42 @@ class Quality(Part, frozen=True):
     def sure(self) -> float:
         """Confidence that fresh items reach `least`; 0 if they do in the mean."""
         return self.at.get("confidence", 0.0)
+
+    def check(self) -> None:
+        """Raise BadProject for keys that do not fit the measure."""
+        measure = self.measure or ""
+        if (self.measure == "cost") != bool(self.costs):
+            given, needed = ("costs", "measure = 'cost'")
+            if not self.costs:
+                given, needed = needed, "costs, by class and answer"
+            raise BadProject(f"[quality] {given} needs {needed}")
+        needed = OF_THRESHOLDS.get(measure, "")
+        if not needed and self.at:
+            raise BadProject(
+                "[quality] at is for measure = 'precision_at' or 'recall_at', not "
+                f"{self.measure!r}"
+            )
+        if needed and not self.at.keys() >= {needed}:
+            raise BadProject(
+                f"[quality] measure = {measure!r} needs at = {{ {needed} = ... }}"
+            )
+        for key in self.at.keys() - {needed, "confidence"}:
+            raise BadProject(
+                f"[quality] at: unknown key {key!r}; {needed!r} and 'confidence' are "
+                f"for {measure!r}"
+            )
+        if needed and not 0 < self.least < 1:
+            raise BadProject(
+                f"[quality] at: {needed} is {self.least:g}; it must be between 0 and 1"
+            )
+        if needed and not self.sure < 1:
+            raise BadProject("[quality] at: confidence is 1; it must be below 1")
+        if self.positive is not None and measure not in OF_POSITIVE:
+            raise BadProject(
+                f"[quality] positive is for a measure of {listed([*OF_POSITIVE])}"
+            )
+        if self.beta != 1.0 and measure != "f_beta":
+            raise BadProject("[quality] beta is for measure = 'f_beta'")
 
     def measure_of(self, task: Task) -> str:
         """Return the name of the metric; by default it depends on the task."""
@@ -438,6 +484,35 @@ class Search(Part, frozen=True):
             return None
         low, high = map(read_size, self.sizes)
         return low, high
+
+    def check(self, pair: bool) -> None:
+        """Raise BadProject for sizes or budgets that are no ranges.
+
+        `pair` is True if an item's size has two numbers.
+        """
+        if self.sizes is not None:
+            self._check_sizes(self.sizes, 1 + pair)
+        budgets = self.budgets
+        if budgets is UNSET:
+            return
+        if len(budgets) != 2 or not budgets[0] <= budgets[1] < math.inf:
+            raise BadProject(
+                f"search.budgets is {budgets}; a smallest and a largest are needed"
+            )
+        if pair:
+            raise BadProject(
+                "search.budgets is for sizes of one number; costs.size has two"
+            )
+
+    def _check_sizes(self, sizes: list[Bound], needed: int) -> None:
+        numbers = [bound if isinstance(bound, list) else [bound] for bound in sizes]
+        if [len(bound) for bound in numbers] != [needed, needed]:
+            raise BadProject(
+                f"search.sizes is {sizes}; a smallest and a largest size are needed, "
+                f"each of as many numbers as costs.size has: {needed}"
+            )
+        if any(low > high for low, high in zip(*numbers, strict=True)):
+            raise BadProject(f"search.sizes is {sizes}: empty range")
 
     @property
     def budget_range(self) -> tuple[float, float] | None:
@@ -678,10 +753,8 @@ class Project(Part, frozen=True):
             return self.task
         if quality.measure in OF_NUMBERS:
             return "regression"
-        rare = data.on_rare_class != "stop" or data.rare_below is not None
-        if quality.measure is not None or quality.class_weights is not None or rare:
-            return "classes"
-        return None
+        of_classes = quality.measure is not None or quality.class_weights is not None
+        return "classes" if of_classes or data.treats_rare else None
 
     @property
     def feature_files(self) -> list[Path]:
@@ -722,7 +795,7 @@ class Project(Part, frozen=True):
         exits if the metric depends on scores.
         """
         alpha, confidence = self.exits.alpha, self.exits.confidence
-        folds = self.search.folds is not None and self.data.unlabelled is None
+        folds = self._calibrates_none
         unasked = folds or self.quality.measure in WITHOUT_EXITS
         if alpha is None or (alpha is UNSET and unasked):
             return None
@@ -731,6 +804,11 @@ class Project(Part, frozen=True):
         if confidence is UNSET:
             confidence = 0.0 if folds else CONFIDENCE
         return ExitGoal(alpha, confidence or None, self.exits.sides)
+
+    @property
+    def _calibrates_none(self) -> bool:
+        """True if folds use all items, so that none are left to calibrate exits on."""
+        return self.search.folds is not None and self.data.unlabelled is None
 
     def of_numbers(self) -> Self:
         """Return this project for regression, without early exits.
@@ -793,15 +871,20 @@ class Project(Part, frozen=True):
         self._check_data()
         self._check_learner()
         self.costs.check_size()
-        self._check_sizes()
-        self._check_budgets()
+        self.search.check(self.costs.pair)
         self._check_exits()
         self._check_weights()
-        self._check_quality()
+        if self.wanted is not None:
+            self.quality.measure_of(self.wanted)
+        self.quality.check()
+        if self.wanted == "regression" and self.quality.class_weights is not None:
+            raise BadProject("[quality] class_weights is for classes, not for numbers")
+        if self.wanted == "regression" and self.data.treats_rare:
+            raise BadProject("[data] on_rare_class is for classes; labels are numbers")
 
     def _check_data(self) -> None:
         data = self.data
-        if self._sources() > 1:
+        if len(data.given) > 1:
             self.check_source()
         if data.labels is not None and data.images is None and data.texts is None:
             raise BadProject("[data] labels is for a folder of images or texts")
@@ -811,20 +894,15 @@ class Project(Part, frozen=True):
         except BadInput as error:
             raise BadProject(f"[data] {error}") from error
 
-    def _sources(self) -> int:
-        data = self.data
-        sources = (data.images, data.table, data.texts, data.items)
-        return sum(source is not None for source in sources)
-
     def check_source(self, *, given: bool = False) -> None:
         """Raise BadProject unless there is exactly one source of items.
 
         The source is either a data set passed to the build, if `given` is true, or a
         key of the section `[data]`.
         """
-        if given and self._sources():
+        if given and self.data.given:
             raise BadProject("[data] says where items are, and a data set came, too")
-        if not given and self._sources() != 1:
+        if not given and len(self.data.given) != 1:
             raise BadProject("[data] needs exactly one of images, table, texts, items")
 
     def _check_split(self) -> None:
@@ -863,36 +941,9 @@ class Project(Part, frozen=True):
                     f"[learner] {key} is {value!r}; it must be seconds above 0"
                 )
 
-    def _check_sizes(self) -> None:
-        sizes, needed = self.search.sizes, 1 + self.costs.pair
-        if sizes is None:
-            return
-        numbers = [bound if isinstance(bound, list) else [bound] for bound in sizes]
-        if [len(bound) for bound in numbers] != [needed, needed]:
-            raise BadProject(
-                f"search.sizes is {sizes}; a smallest and a largest size are needed, "
-                f"each of as many numbers as costs.size has: {needed}"
-            )
-        if any(low > high for low, high in zip(*numbers, strict=True)):
-            raise BadProject(f"search.sizes is {sizes}: empty range")
-
-    def _check_budgets(self) -> None:
-        budgets = self.search.budgets
-        if budgets is UNSET:
-            return
-        if len(budgets) != 2 or not budgets[0] <= budgets[1] < math.inf:
-            raise BadProject(
-                f"search.budgets is {budgets}; a smallest and a largest are needed"
-            )
-        if self.costs.pair:
-            raise BadProject(
-                "search.budgets is for sizes of one number; costs.size has two"
-            )
-
     def _check_exits(self) -> None:
         confidence = self.exits.confidence
-        folds = self.search.folds is not None and self.data.unlabelled is None
-        if folds and confidence is not UNSET and confidence:
+        if self._calibrates_none and confidence is not UNSET and confidence:
             raise BadProject(
                 "exits.confidence is for held-out items, and search.folds holds out "
                 "none; [data] unlabelled names items without labels for that"
@@ -910,54 +961,6 @@ class Project(Part, frozen=True):
                 "number of items can show; it must be above 0, or exits.confidence 0, "
                 "and then nothing is promised"
             )
-
-    def _check_quality(self) -> None:
-        quality = self.quality
-        if self.wanted is not None:
-            quality.measure_of(self.wanted)
-        if (quality.measure == "cost") != bool(quality.costs):
-            given, needed = ("costs", "measure = 'cost'")
-            if not quality.costs:
-                given, needed = needed, "costs, by class and answer"
-            raise BadProject(f"[quality] {given} needs {needed}")
-        self._check_goal()
-        if self.wanted == "regression" and quality.class_weights is not None:
-            raise BadProject("[quality] class_weights is for classes, not for numbers")
-        rare = self.data.on_rare_class != "stop" or self.data.rare_below is not None
-        if self.wanted == "regression" and rare:
-            raise BadProject("[data] on_rare_class is for classes; labels are numbers")
-
-    def _check_goal(self) -> None:
-        quality = self.quality
-        measure = quality.measure or ""
-        needed = OF_THRESHOLDS.get(measure, "")
-        if not needed and quality.at:
-            raise BadProject(
-                "[quality] at is for measure = 'precision_at' or 'recall_at', not "
-                f"{quality.measure!r}"
-            )
-        if needed and not quality.at.keys() >= {needed}:
-            raise BadProject(
-                f"[quality] measure = {measure!r} needs at = {{ {needed} = ... }}"
-            )
-        for key in quality.at.keys() - {needed, "confidence"}:
-            raise BadProject(
-                f"[quality] at: unknown key {key!r}; {needed!r} and 'confidence' are "
-                f"for {measure!r}"
-            )
-        if needed and not 0 < quality.least < 1:
-            raise BadProject(
-                f"[quality] at: {needed} is {quality.least:g}; it must be between 0 "
-                "and 1"
-            )
-        if needed and not quality.sure < 1:
-            raise BadProject("[quality] at: confidence is 1; it must be below 1")
-        if quality.positive is not None and measure not in OF_POSITIVE:
-            raise BadProject(
-                f"[quality] positive is for a measure of {listed([*OF_POSITIVE])}"
-            )
-        if quality.beta != 1.0 and measure != "f_beta":
-            raise BadProject("[quality] beta is for measure = 'f_beta'")
 
     def _check_weights(self) -> None:
         if not any(self.costs.weights.values()):
