@@ -14,7 +14,8 @@ from ..resources import Resources
 from .decision import Decision
 from .fit_calibration import fit_calibration
 from .thresholds import Cut, Goal
-from .train_sets import Trainer, TrainingTask
+from .train_sets import Trainer
+from .training_task import TrainingTask
 
 log = logging.getLogger("polydom")
 

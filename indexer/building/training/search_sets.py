@@ -25,7 +25,8 @@ from ..prepare import Prepared
 from ..project import Search
 from ..resources import Resources
 from .progressive_search import COVERED, CostOf, SetTrainer, search_progressively
-from .train_sets import Trainer, TrainingTask, division_of
+from .train_sets import Trainer
+from .training_task import TrainingTask, division_of
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),

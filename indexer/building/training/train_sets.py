@@ -1,139 +1,30 @@
 """Training of feature sets in parallel, each set once; results are cached."""
 
-import math
-import time
-import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadProject, PolydomError
-from polydom.features.threads import one_thread
-from polydom.models.importers.compile_model import compile_model
+from polydom.features.errors import BadProject
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
-from polydom.models.scoring.prior import Mean, Prior
-from polydom.models.selection.arms import fill_empty, weighing
-from polydom.models.selection.learners import make_learner
 
 from ...cluster.workers import Workers
-from ...index.quality import Task
-from ..cache import Cache, SharedArrays, digest
+from ..cache import Cache, digest
 from ..exits.checkpoints import answers_of
 from .decision import Decision
-from .dull_columns import varying_columns
-from .fit_calibration import Evidence, evidence_of, join_evidence
-from .quality import Answers, Metric
+from .fit_calibration import Evidence, evidence_of
+from .quality import Answers
+from .train_one_set import TrainedSet, answer_by_fold, describe, train_set
+from .training_task import TrainingTask, division_of
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 STAGE = "training sets"
-ROWS_AT_ONCE = 1 << 14
-FLOAT32_MAX = float(np.finfo(np.float32).max)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainingTask:
-    """All that a worker needs to train a feature set, except the set.
-
-    It is sent with each call to a worker, usually without its arrays, which are shared.
-    """
-
-    # Arrays of N items: `values` (N, width) float32 of features and `codes` (N,) int64
-    # of classes, 0 if labels are numbers. Optional are `weights` (N,) float64 of the
-    # items, `class_weights` (K,) float64 for fitting alone, and `numbers` (N,) float64,
-    # the labels.
-    items: SharedArrays
-    division: SharedArrays  # Rows of each part, by `division_of`
-    metric: Metric  # Metric of quality
-    learner: dict[str, Any]  # Name and parameters of the learner
-    seed: int
-    starts: tuple[int, ...]  # First column of each feature, and at the end the width
-    key: str  # Name of the trained sets in the cache: entries `sets/{key}/{mask}`
-
-    @property
-    def values(self) -> NDArray[np.float32]:
-        """Values of all features, shape (N, width)."""
-        return self.items["values"]
-
-    @property
-    def codes(self) -> Rows:
-        """Codes of the items' classes, shape (N,); all 0 if labels are numbers."""
-        return self.items["codes"]
-
-    @property
-    def numbers(self) -> Floats | None:
-        """Labels as numbers, shape (N,); None if labels are classes."""
-        return self.items.get("numbers")
-
-    @property
-    def splits(self) -> list[tuple[Rows, Rows]]:
-        """Pairs of training rows and testing rows: one pair, or one per fold.
-
-        The list is empty if models are trained on all rows, and no row is left for
-        testing.
-        """
-        count = len(self.division) // 2
-        names = [(f"train_{part}", f"test_{part}") for part in range(count)]
-        return [(self.division[train], self.division[test]) for train, test in names]
-
-    @property
-    def targets(self) -> NDArray[Any]:
-        """Labels, shape (N,): codes of classes, or numbers for regression."""
-        return self.codes if self.numbers is None else self.numbers
-
-    @property
-    def kind(self) -> Task:
-        """Task that the labels imply: "classes" or "regression"."""
-        return "classes" if self.numbers is None else "regression"
-
-    @property
-    def tested(self) -> Rows:
-        """Positions of the items that quality is measured on, fold by fold."""
-        return np.concatenate([test for _, test in self.splits])
-
-    def estimator(self) -> Any:
-        """Return a new estimator that is not fitted."""
-        return make_learner(self.learner, self.seed, self.kind)
-
-    def fitting_weights(self, rows: Rows) -> Floats | None:
-        """Return weights of rows for fitting a learner; None if all are equal.
-
-        A row's weight is the weight of its item times the weight of its class.
-        """
-        by_class = self.items.get("class_weights")
-        if by_class is None and "weights" not in self.items:
-            return None
-        weights = self.weights_of(rows)
-        if by_class is not None:
-            weights = weights * by_class[self.codes[rows]]
-            weights /= weights.mean()
-        return weights
-
-    def weights_of(self, rows: Rows) -> Floats:
-        """Return weights of rows for measuring quality; 1 if items have no weights."""
-        weights: Floats | None = self.items.get("weights")
-        return np.ones(len(rows)) if weights is None else weights[rows]
-
-    def name(self, mask: int) -> str:
-        """Return the name of a set's entry in the cache."""
-        return f"sets/{self.key}/{mask:x}"
-
-
-def division_of(splits: Sequence[tuple[Rows, Rows]]) -> dict[str, Rows]:
-    """Return splits as named arrays, the form of `TrainingTask.division`."""
-    arrays = dict[str, Rows]()
-    for part, (train, test) in enumerate(splits):
-        arrays |= {f"train_{part}": train, f"test_{part}": test}
-    return arrays
 
 
 @dataclass(slots=True)
@@ -141,14 +32,6 @@ class Spent:
     """Seconds that all trainers of one search have spent on trainings."""
 
     seconds: float = 0.0
-
-
-class TrainedSet(NamedTuple):
-    """A trained feature set, with the content of its cache entry."""
-
-    mask: int
-    meta: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
 
 
 class Trainer:
@@ -255,11 +138,11 @@ class Trainer:
         if masks:
             calls = ((self.task, mask) for mask in masks)
             for found in self._workers.run(
-                _train, calls, stage=STAGE, doing=_describe, keep=self._keep
+                train_set, calls, stage=STAGE, doing=describe, keep=self._keep
             ):
                 yield found.meta["quality"], found.meta["seconds"]
 
-    def _keep(self, found: "TrainedSet") -> None:
+    def _keep(self, found: TrainedSet) -> None:
         self.cache.store(self.task.name(found.mask), found.meta, found.arrays)
 
     def model(self, mask: int) -> Model:
@@ -351,7 +234,7 @@ class Trainer:
             if known[mask] is None
         )
         found = self._workers.run(
-            _answer_by_fold, calls, stage="fitting exits", doing=_describe, keep=keep
+            answer_by_fold, calls, stage="fitting exits", doing=describe, keep=keep
         )
         for answers in known.values():
             yield answers or self._read_answers({}, next(found).arrays)
@@ -390,143 +273,3 @@ def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
     starts = np.repeat(np.cumsum(counts) - counts, counts)
     place = (np.arange(len(codes)) - starts) / counts[codes[by_class]]
     return np.sort(by_class[np.argsort(place, kind="stable")[:count]])
-
-
-def _describe(task: TrainingTask, mask: int, _: object = None) -> str:
-    columns = len(columns_of(task.starts, mask))
-    return (
-        f"training {task.learner['name']} on {len(task.codes):,} items and the "
-        f"{columns} columns of feature set {mask:#x}"
-    )
-
-
-def _train(task: TrainingTask, mask: int) -> TrainedSet:
-    """Train one set and measure its quality; record the seconds that this took."""
-    _warm(msgspec.msgpack.encode(task.learner), task.kind)
-    begun_s = time.perf_counter()
-    columns = columns_of(task.starts, mask)
-    given, remarks = list[Answers](), list[str]()
-    found = list[Evidence | None]()
-    folds = len(task.splits) > 1 and task.numbers is None
-    try:
-        for train, test in task.splits:
-            model = _fit(task, train, columns, remarks)
-            given.append(task.metric.answers(model, task.values[test]))
-            if folds:  # only the last fold's model is kept
-                values, classes = task.values[test], task.metric.classes
-                found.append(evidence_of(model, values, classes))
-        if not task.splits:
-            model = _fit(task, np.arange(len(task.codes)), columns, remarks)
-    except PolydomError:
-        raise
-    except Exception as error:
-        name = task.learner["name"]
-        places = range(len(task.starts) - 1)
-        chosen = ", ".join(str(f + 1) for f in places if mask >> f & 1)
-        raise BadProject(
-            f"learner {name!r} failed when trained on feature {chosen} of the "
-            f"project's {len(places)}: {type(error).__name__}: {error}"
-        ) from error
-    quality, arrays = _evaluate(task, given)
-    seconds = time.perf_counter() - begun_s
-    meta = {
-        "quality": quality,
-        "seconds": seconds,
-        "kind": model.kind,
-        "remarks": sorted(set(remarks)),
-    }
-    arrays |= {f"model/{name}": array for name, array in model.arrays().items()}
-    if evidence := join_evidence(found):
-        meta["evidence"] = [evidence.logs, evidence.probable]
-        with np.errstate(over="ignore"):
-            arrays["evidence"] = evidence.z.astype(np.float32)
-    return TrainedSet(mask, meta, arrays)
-
-
-def _evaluate(
-    task: TrainingTask, given: Sequence[Answers]
-) -> tuple[float, dict[str, NDArray[Any]]]:
-    """Return the quality of all folds' answers, and arrays for the cache entry."""
-    if not given:
-        return math.nan, {}
-    tested = task.tested
-    targets = task.targets[tested]
-    chosen = np.concatenate([one.chosen for one in given])
-    scores = [one.scores for one in given if one.scores is not None]
-    answers = Answers(chosen, np.concatenate(scores) if scores else None)
-    weights = task.weights_of(tested)
-    answers = task.metric.decided(answers, targets, weights)
-    found = task.metric.evaluate(answers, targets, weights)
-    if task.numbers is not None:
-        residuals = np.clip(targets - chosen, -FLOAT32_MAX, FLOAT32_MAX)
-        return found.quality, {"residuals": residuals.astype(np.float32)}
-    arrays: dict[str, NDArray[Any]] = {"right": np.packbits(answers.chosen == targets)}
-    if task.metric.name != "accuracy":
-        arrays["parts"] = found.parts.astype(np.float32)
-    return found.quality, arrays
-
-
-@lru_cache(maxsize=1)
-def _warm(learner: bytes, kind: Task) -> None:
-    """Import libraries and compile kernels once per process, before timed trainings.
-
-    This trains the learner on tiny random data, and ignores any error.
-    """
-    rows = np.random.default_rng(0).normal(size=(60, 3))
-    with one_thread(), warnings.catch_warnings(), suppress(Exception):
-        warnings.simplefilter("ignore")
-        estimator = make_learner(msgspec.msgpack.decode(learner), 0, kind)
-        estimator.fit(rows, np.arange(60) % 2)
-        compile_model(estimator, np.arange(3)).predict(rows.astype(np.float32))
-
-
-def _answer_by_fold(task: TrainingTask, mask: int, decision: Decision) -> TrainedSet:
-    columns = columns_of(task.starts, mask)
-    parts = [
-        answers_of(decision.applied(_fit(task, train, columns, [])), task.values[test])
-        for train, test in task.splits
-    ]
-    margins, choices = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return TrainedSet(mask, {}, {"margins": margins, "choices": choices})
-
-
-def _fit(
-    task: TrainingTask, train: Rows, columns: NDArray[np.int32], remarks: list[str]
-) -> Model:
-    targets, weights = task.targets[train], task.fitting_weights(train)
-    estimator = task.estimator()
-    values = _take(task.values, train, columns)
-    told = varying_columns(estimator, values)
-    if not told.any():
-        kind = Prior if task.numbers is None else Mean
-        return kind.fit(targets, weights)
-    # a learner by itself may have parameters that count columns
-    if hasattr(estimator, "steps"):
-        values, columns = values[:, told], columns[told]
-    values = fill_empty(estimator, values)
-    with one_thread(), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        estimator.fit(values, targets, **weighing(estimator, weights))
-    remarks += [f"{w.category.__name__}: {w.message}".splitlines()[0] for w in caught]
-    return compile_model(estimator, columns)
-
-
-def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
-    """Return a set's columns in the row of all features, as ascending positions."""
-    parts = [
-        np.arange(starts[f], starts[f + 1], dtype=np.int32)
-        for f in range(len(starts) - 1)
-        if mask >> f & 1
-    ]
-    return np.concatenate([np.empty(0, np.int32), *parts])
-
-
-def _take(
-    values: NDArray[np.float32], rows: Rows, columns: NDArray[np.int32]
-) -> NDArray[np.float64]:
-    """Copy some rows and columns as float64, block by block to save memory."""
-    taken = np.empty((len(rows), len(columns)))
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
-        taken[part] = values[np.ix_(rows[part], columns)]
-    return taken

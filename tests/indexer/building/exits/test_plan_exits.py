@@ -24,7 +24,7 @@ from polydom.indexer.building.exits.exit_trials import (
 from polydom.indexer.building.exits.plan_exits import PlanExitFitter, PlanExits
 from polydom.indexer.building.exits.schedules import ScheduleFitter
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.training.train_sets import columns_of
+from polydom.indexer.building.training.training_task import columns_of
 from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.indexer.index.package import Package, exit_costs
 from polydom.server.engine.budget import MoneyBudget

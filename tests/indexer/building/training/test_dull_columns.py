@@ -22,11 +22,8 @@ from polydom.indexer.building.training.dull_columns import (
     varying_columns,
 )
 from polydom.indexer.building.training.quality import Metric
-from polydom.indexer.building.training.train_sets import (
-    Trainer,
-    TrainingTask,
-    division_of,
-)
+from polydom.indexer.building.training.train_sets import Trainer
+from polydom.indexer.building.training.training_task import TrainingTask, division_of
 from polydom.indexer.cluster.workers import Workers
 from polydom.models.selection.learners import LEARNERS, Task, _class
 from tests.support.builds import few_learners

@@ -12,12 +12,8 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.split import divide_groups
 from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.building.training.refit import train_again
-from polydom.indexer.building.training.train_sets import (
-    Trainer,
-    TrainingTask,
-    division_of,
-    draw_sample,
-)
+from polydom.indexer.building.training.train_sets import Trainer, draw_sample
+from polydom.indexer.building.training.training_task import TrainingTask, division_of
 from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import Silence
 
