@@ -11,6 +11,13 @@ from tests.support.accessibility import find_faults
 from tests.support.browser import visiting
 from tests.support.indexes.page_models import OWN, PageModels
 from tests.support.indexes.served import HAM, LABELS, SPAM, save_index
+from tests.support.indexes.stopping_records import LABELS as LABELS_OF_RECORDS
+from tests.support.indexes.stopping_records import (
+    draw_rows,
+    label_rows,
+    make_index,
+    record_of,
+)
 from tests.support.processes.servers import polydom
 
 TEXTS = [HAM, SPAM, "call me!", "free $$", "win", "lunch?", "free lunch $", "hi!!!"]
@@ -85,4 +92,30 @@ def test_evaluation_shows_what_was_found(
         assert names == ["polydom, 2 ms", "polydom, 500 ms", *beside]
         matrix = page.locator(".matrix tbody tr").all_inner_texts()
         assert len(matrix) == len(found["confusion"]["labels"])
+        assert find_faults(page) == []
+
+
+def test_evaluation_shows_scores_of_early_answers(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    make_index().save(tmp_path / "people.pdx")
+    drawn = draw_rows(60, 9)
+    rows = [
+        {"record": record_of(row), "label": LABELS_OF_RECORDS[2][code]}
+        for row, code in zip(drawn, label_rows(drawn, 2), strict=True)
+    ]
+    (tmp_path / "people.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    given = ["evaluate", "people.pdx", "people.jsonl", "--budgets", "1,900"]
+    early = json.loads(polydom([*given, "--html", "found.html", "--json"], tmp_path))[
+        "early"
+    ]
+    measures = ("auc", "log_loss", "brier", "calibration_error")
+    expected = [
+        [f"{early[side][name]:.3f}" for name in measures] for side in ("early", "whole")
+    ]
+    with visiting(context, f"file://{tmp_path}/found.html") as page:
+        table = page.locator(".early table")
+        expect(table.locator("caption")).to_contain_text(f"{early['items']} early")
+        shown = table.locator("tbody tr").all()
+        assert [row.locator("td").all_inner_texts() for row in shown] == expected
         assert find_faults(page) == []

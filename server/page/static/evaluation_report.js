@@ -108,7 +108,16 @@ function classRates() {
   return makeTable("How each class is found", ["", "class", ...heads], rows, heads);
 }
 
-// Reliability, precision by recall, and how each class is found.
+// How good scores of early answers are, beside those of whole answers to the same items.
+function earlyScores({ items, amount, early, whole }) {
+  const rows = [["early", early], ["exact", whole]].map(([name, one]) => [
+    name, known(one.auc), known(one.log_loss), known(one.brier), known(one.calibration_error)]);
+  const heads = ["AUC", "log loss", "Brier", "calibration error"];
+  const caption = `Scores of the ${showCount(items)} early answers at ${amount} ${unit}, and of whole answers to these items`;
+  return makeTable(caption, ["", ...heads], rows, heads);
+}
+
+// Reliability, precision by recall, scores of early answers, and how each class is found.
 function probabilities() {
   if (found.task !== "classes") {
     document.getElementById("probabilities").hidden = true;
@@ -120,6 +129,7 @@ function probabilities() {
   else find("reliability").append(make("p", {}, "The scores are no probabilities."));
   document.getElementById("curve").hidden = !some(recalls);
   if (some(recalls)) draw("precision-recall", "Precision by recall", recalls, "precision", [0, 1.05], byShare("recall"));
+  if (found.early) find("early").append(earlyScores(found.early));
   if (everybody[0].classes.length <= CLASSES) find("classes").append(classRates());
 }
 

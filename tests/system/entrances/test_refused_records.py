@@ -306,7 +306,7 @@ def test_tables_say_which_columns_were_not_read(
         said = capsys.readouterr().err
         assert "the index does not know, not read: agee, label\n" in said
         assert "the index knows, in no row: age, job\n" in said
-        assert output.read_text().splitlines()[1].endswith(",,,,,False")
+        assert output.read_text().splitlines()[1].endswith(",,,,,False,budget,")
     (folder / "people.jsonl").write_text('{"agee": 31}\n')
     order = ["score", entrances.index, folder / "people.jsonl", "-o", output]
     assert main([*map(str, order), "--total-budget=0s"]) == 0
