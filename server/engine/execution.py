@@ -84,10 +84,10 @@ def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
     record whose columns were all read when it was decoded, and for exact scores of an
     index whose any-time rule counts on parts of models.
     """
+    if type(request.item.payload) is ReadRecord and not choice.plan.exits:
+        return False
     reason = choice.reason
     if reason is None or reason == "missing" or choice.late:
-        return False
-    if type(request.item.payload) is ReadRecord and not choice.plan.exits:
         return False
     if request.exact and planner.has_parts:
         return False

@@ -323,8 +323,12 @@ class Planner:
         """
         item, qualities = request.item, self.qualities
         if qualities[row] < qualities[self.top_of(item)[0]]:
+            if request.waits_since_s >= now_s:
+                return "budget"
             unhindered = self._unhindered(request, now_s, drift)
             return "waited" if qualities[unhindered] > qualities[row] else "budget"
+        if not item.withheld:
+            return None
         wanted = self.wanted_for(request, qualities[row], now_s, drift)
         return "missing" if wanted >= 0 else None
 

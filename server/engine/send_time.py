@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil
 from statistics import median
 from typing import NamedTuple
@@ -97,17 +97,26 @@ class Level(NamedTuple):
     seconds: float
 
 
-def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
+def weigh(
+    levels: Sequence[Level], quality: Callable[[float], float], most: float
+) -> float:
     """Return the best reserve, in seconds, for sending an answer in time.
 
-    It has the largest product of the chance that it suffices, from `levels`, and the
-    quality of the answer.
+    It has the largest product of the chance that it suffices and the quality of the
+    answer. Chances and seconds fall from level to level.
 
     `quality` maps a reserve in seconds to the expected quality of an answer that is
-    computed in the rest of the budget. It is 0 if no useful answer is possible.
+    computed in the rest of the budget. It is 0 if no useful answer is possible, and
+    `most` with the least reserve, the last.
     """
-    best = max(levels, key=lambda level: level.chance * quality(level.seconds))
-    return best.seconds
+    best_s, value = levels[0].seconds, -math.inf
+    for chance, seconds in levels:
+        if chance * most <= value:  # no later level can be better
+            break
+        own = chance * quality(seconds)
+        if own > value:
+            best_s, value = seconds, own
+    return best_s
 
 
 class SendTimes(NamedTuple):

@@ -111,9 +111,10 @@ class Translator:
             return planner.quality_within(request, left_s - kept_s, now_s)
 
         # at once if only the prior fits, even with the smallest reserve
-        if quality(levels[-1].seconds) <= planner.qualities[planner.prior]:
+        most = quality(levels[-1].seconds)
+        if most <= planner.qualities[planner.prior]:
             return request
-        kept_s = weigh(levels, quality)
+        kept_s = weigh(levels, quality, most)
         return replace(request, budget=budget.keeping(kept_s))
 
     def answer(self, request: Request, outcome: Outcome) -> Answer:

@@ -101,21 +101,23 @@ def test_a_busy_machine_does_not_keep_a_small_budget_whole() -> None:
 
 
 @given(
-    levels=st.lists(
-        st.builds(Level, st.floats(0.01, 1), st.floats(0, 10)), min_size=1, max_size=8
+    pairs=st.lists(
+        st.tuples(st.floats(0.01, 1), st.floats(0, 10)), min_size=1, max_size=8
     ),
     left_s=st.floats(0, 12),
     data=st.data(),
 )
 def test_what_is_kept_gives_most_right_answers_in_time(
-    levels: list[Level], left_s: float, data: st.DataObject
+    pairs: list[tuple[float, float]], left_s: float, data: st.DataObject
 ) -> None:
+    falling = (sorted(values, reverse=True) for values in zip(*pairs, strict=True))
+    levels = [Level(*pair) for pair in zip(*falling, strict=True)]
     drawn = sorted(data.draw(st.lists(st.floats(0, 1), min_size=13, max_size=13)))
 
     def accuracy(kept_s: float) -> float:
         return drawn[int(left_s - kept_s)] if kept_s < left_s else 0.0
 
-    kept_s = weigh(levels, accuracy)
+    kept_s = weigh(levels, accuracy, accuracy(levels[-1].seconds))
     worths = [accuracy(level.seconds) for level in levels]
     best = max(level.chance for level in levels if level.seconds == kept_s)
     assert best * accuracy(kept_s) == right_in_time(levels, worths)

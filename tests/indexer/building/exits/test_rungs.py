@@ -16,6 +16,7 @@ from polydom.indexer.building.exits.rungs import (
     add_rungs,
     fallbacks_of,
     is_long,
+    least_onwards,
     losses,
     rung_sizes,
 )
@@ -141,3 +142,9 @@ def test_fallbacks_are_the_best_that_fit(seed: int) -> None:
         assert qualities[row] == max(fits)
         assert not masks[row] & ~done
         done |= 1 << order[k]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
+def test_fewer_base_models_cost_no_more(seconds: list[float]) -> None:
+    found = least_onwards(np.array(seconds))
+    assert found.tolist() == [min(seconds[k:]) for k in range(len(seconds))]
