@@ -25,8 +25,9 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 from polydom.models import compile
-from polydom.models.early_exit.early_exits import EarlyAnswer, EarlyExit
+from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.early_exit.ensemble import Ensemble
+from polydom.models.early_exit.evaluator import EarlyAnswer
 from polydom.models.qwyc.schedule import Schedule
 
 from .. import report

@@ -1,25 +1,22 @@
 """Evaluators of ensembles: a schedule decides after each base model whether to stop."""
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 from math import isnan
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput, BadRow
+from polydom.features.errors import BadInput
 
 from ..qwyc.running_sums import whole_sums
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
 from ..scoring.kernels.link import choose_whole, follow_line
 from ..scoring.kernels.native import entry
-from ..scoring.model import Floats, Model, Rows
+from ..scoring.model import Floats, Rows
 from ..scoring.rows import DENSE, SINGLE
-from ..scoring.scorer import BaseModels, PackedTerms
+from ..scoring.scorer import BaseModels
 from ..scoring.stopping_rule import UNDECIDED, Codes, Limits, Margins
 from .class_score_bounds import (
     Bounds,
@@ -30,268 +27,14 @@ from .class_score_bounds import (
     scores_by_difference,
 )
 from .early_scores import EarlyScores, MarginRange, range_margins, scores_of_raw
+from .evaluator import NO_LINES, EarlyAnswer, Evaluator, make_answer, stops_of
 
 FARTHEST = 1e300  # largest magnitude of a threshold
-NO_LINES = "this schedule has no class scores for early answers"
 NO_WIDTH = 2**62  # wider than any row: no row is passed to a kernel that is missing
 
 
-class EarlyAnswer(NamedTuple):
-    """The answer to one row: its class, class scores, and bounds on them."""
-
-    code: int  # Position of the chosen class
-    used: int  # Base models evaluated, 1 to T
-    # (K,): Class scores, equal to the classifier's own up to the last bits. For a row
-    # that stopped early, the mean class scores of rows that stopped with such a sum.
-    # None for such a row if the evaluator has no `EarlyScores`.
-    scores: Scores | None
-    # The least and the largest score of each class that the remaining base models could
-    # have given; after the last base model, twice the score. None if base models have
-    # no bounds, as linear terms.
-    bounds: Bounds | None
-
-
-# Makes an `EarlyAnswer` in half the time of the NamedTuple's own constructor.
-make_answer: Callable[[tuple[int, int, Scores | None, Bounds | None]], EarlyAnswer]
-make_answer = functools.partial(tuple.__new__, EarlyAnswer)
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class _Evaluator:
-    """The common base of `EarlyExit` and `MarginExit`; see `make_evaluator`."""
-
-    classifier: Classifier  # Chooses for rows whose whole sum is too near to a tie
-    terms: BaseModels
-    schedule: Schedule | MarginSchedule
-    stops: Limits | Margins  # The schedule's rule for stopping
-    packed: PackedTerms | None  # Base models packed for kernels; None without a kernel
-    start: Floats  # (R,): Sums before the first base model
-    # Lines that predict whole sums, for the class scores of rows that stopped early;
-    # None in files of older versions, and for schedules without rows to fit lines on
-    lines: EarlyScores | None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        made_of = self.classifier, self.terms, self.schedule, self.lines
-        return make_evaluator, made_of
-
-    @property
-    def size(self) -> int:
-        """The number T of base models."""
-        return self.terms.size
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the schedule, the lines and a hash of the model as arrays.
-
-        `load_early_exit` makes this evaluator again from the arrays and the model.
-        """
-        lines = {} if self.lines is None else self.lines.arrays()
-        model = digest_model(self.classifier)
-        return {**self.schedule.arrays(), **lines, "model": model}
-
-    def predict(self, X: Rows) -> NDArray[Any]:
-        """Return the labels (N,) of rows X (N, width)."""
-        return self.classifier.classes[self.choices(X)[0]]
-
-    def choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
-        """Return each row's class as a position, and its number of base models used.
-
-        Both arrays have the shape (N,).
-        """
-        return self._choices(self.classifier.rows(X))
-
-    def predict_scores(self, X: Rows) -> Floats:
-        """Return the class scores (N, K) that `answer` gives for rows X (N, width).
-
-        They are computed from the base models that the rows use. Raises BadInput if the
-        evaluator has no `EarlyScores`.
-        """
-        X = self.classifier.rows(X)
-        totals, codes = self._follow(X)
-        used, stopped = codes >> 2, codes & 3 != UNDECIDED
-        stopped &= used < self.size
-        scores = np.empty((len(X), len(self.classifier.classes)))
-        scores[stopped] = self.early_scores(
-            used[stopped], totals[stopped], self._chosen(totals, codes)[stopped]
-        )
-        scores[~stopped] = self.classifier.predict_scores(X[~stopped])
-        return scores
-
-    def early_scores(self, used: Codes, totals: Floats, chosen: Codes) -> Floats:
-        """Return the class scores (N, K) of rows that the schedule stopped.
-
-        Row i stopped after `used[i]` base models with the sums `totals[i]` (R,) and the
-        class at position `chosen[i]`. Raises BadInput if the evaluator has no
-        `EarlyScores`.
-        """
-        return self._predict(used, totals, chosen)[1]
-
-    def cut_off(self, used: Codes, totals: Floats) -> tuple[Codes, Floats]:
-        """Return classes (N,) and class scores (N, K) of rows whose time is up.
-
-        The rows did not stop; row i has the sums `totals[i]` (R,) after `used[i]` base
-        models, 1 to T. Raises BadInput if the evaluator has no `EarlyScores`.
-        """
-        return self._predict(used, totals, None)
-
-    def _predict(
-        self, used: Codes, totals: Floats, chosen: Codes | None
-    ) -> tuple[Codes, Floats]:
-        if self.lines is None:
-            raise BadInput(NO_LINES)
-        raw = self.lines.raw(used, totals, stopped=chosen is not None)
-        if chosen is None:
-            chosen = self._leading(raw)
-        raw = self._possible(raw, used, totals, chosen)
-        return chosen, scores_of_raw(self.classifier)(raw)
-
-    @property
-    def has_parts(self) -> bool:
-        """True if rows can be evaluated part by part, and cut off between two parts."""
-        packed = self.packed
-        return (
-            self.lines is not None
-            and packed is not None
-            and packed.add_part is not None
-        )
-
-    @property
-    def step(self) -> int:
-        """The number of base models of a part is a multiple of this number."""
-        return 1 if self.packed is None else self.packed.step
-
-    def answer_first(self, row: Rows, count: int) -> EarlyAnswer:
-        """Return the answer to a full row by the first `count` base models.
-
-        Unless the row stops even earlier, it is cut off after `count` base models, a
-        multiple of `step`. Raises BadInput if the evaluator has no `EarlyScores`.
-        """
-        return self.answer_while(row, count, 1, _at_once)
-
-    def answer_while(
-        self, row: Rows, first: int, step: int, goes_on: Callable[[int], bool]
-    ) -> EarlyAnswer:
-        """Return the answer to a full row by as many base models as there is time for.
-
-        The first part has `first` base models, and each further part has `step`; both
-        are multiples of the property `step`. After each part, `goes_on` is called with
-        the number of base models used so far; the row is cut off if it returns False.
-        Rows that no kernel can read are cut off after `first` base models. Raises
-        BadInput if the evaluator has no `EarlyScores`.
-        """
-        packed = self.packed
-        if packed is None or packed.add_part is None or not packed.takes(row):
-            row = self.classifier.row(row)
-            (total,), (code,) = self._follow_first(row[None], first)
-            return self._end(row, int(code), np.ascontiguousarray(total), first)
-        totals, done, end = self.start.copy(), 0, first
-        while True:
-            code = packed.add_part(row, packed.at, done, end, totals)
-            if code & 3 != UNDECIDED or end >= self.size or not goes_on(end):
-                return self._end(row, code, totals, end)
-            done, end = end, min(end + step, self.size)
-
-    def first_answers(self, X: Rows, count: int) -> tuple[Codes, Floats]:
-        """Return the classes (N,) and class scores (N, K) that `answer_first` gives.
-
-        X (N, width) are full rows. Raises BadInput if the evaluator has no
-        `EarlyScores`.
-        """
-        X = self.classifier.rows(X)
-        totals, codes = self._follow_first(X, count)
-        used, stopped = codes >> 2, codes & 3 != UNDECIDED
-        chosen, scores = self.cut_off(used, totals)
-        if stopped.any():
-            own = self._chosen(totals[stopped], codes[stopped])
-            chosen[stopped] = own
-            scores[stopped] = self.early_scores(used[stopped], totals[stopped], own)
-        return chosen, scores
-
-    def _follow_first(self, X: Rows, count: int) -> tuple[Floats, Codes]:
-        """Return sums (N, R) and codes (N,) as `_follow` does, by `count` base models.
-
-        Rows that do not stop are UNDECIDED after `count` base models.
-        """
-        packed = self.packed
-        if (
-            packed is not None
-            and packed.add_part is not None
-            and X.dtype == np.float32
-            and X.shape[1] >= packed.width
-        ):
-            totals, codes = np.tile(self.start, (len(X), 1)), np.zeros(len(X), np.int64)
-            for i, row in enumerate(np.ascontiguousarray(X)):
-                codes[i] = packed.add_part(row, packed.at, 0, count, totals[i])
-            return totals, codes
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = self.terms.base_scores(X)[:, self.schedule.order[:count]]
-            scores[:, 0] += self.start
-            return self.stops.first(count).follow(scores.cumsum(axis=1))
-
-    def _end(self, row: Rows, code: int, totals: Floats, end: int) -> EarlyAnswer:
-        """Return the answer to a row whose evaluation ends after `end` base models.
-
-        `totals` (R,) are its sums. `code` says whether it stopped.
-        """
-        raise NotImplementedError
-
-    def _leading(self, raw: Floats) -> Codes:
-        """Return the classes (N,) that predicted raw scores (N, R) choose."""
-        leading: Codes = raw.argmax(axis=1)
-        return leading
-
-    def _possible(
-        self, raw: Floats, used: Codes, totals: Floats, chosen: Codes
-    ) -> Floats:
-        """Return raw scores (N, R) that are possible, and agree with the classes."""
-        return raw
-
-    def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
-        totals, codes = self._follow(X)
-        chosen = self._chosen(totals, codes)
-        near_tie = (codes & 3 == UNDECIDED) & ~self.stops.clear(totals)
-        if near_tie.any():
-            try:
-                chosen[near_tie] = self._exact(X[near_tie])
-            except BadRow:
-                # The error must give the row's position in X, not among near ties.
-                self.classifier.scorer.raw(X)
-                raise
-        return chosen, codes >> 2
-
-    def _follow(self, X: Rows) -> tuple[Floats, Codes]:
-        """Return the rows' sums (N, R) at the moment they stopped, and codes (N,).
-
-        A code is 4 * (number of base models used) + the answer. If no kernel can read
-        X, a row that did not stop early, or whose sums are infinite, gets the sums NaN
-        and the answer UNDECIDED.
-        """
-        packed = self.packed
-        if packed is not None and X.dtype == np.float32 and X.shape[1] >= packed.width:
-            return packed.follow(np.ascontiguousarray(X))
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = self.terms.base_scores(X)[:, self.schedule.order]
-            scores[:, 0] += self.start
-            totals, codes = self.stops.follow(scores.cumsum(axis=1))
-        # Sums of very large or infinite terms depend on the order of adding.
-        open_ = (codes & 3 == UNDECIDED) | ~np.isfinite(totals).all(axis=1)
-        totals[open_], codes[open_] = np.nan, 4 * self.size + UNDECIDED
-        return totals, codes
-
-    def _chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """Return each row's class (N,) from the results of `_follow`.
-
-        The class of a row that nearly ties is provisional: the caller computes it
-        again.
-        """
-        return self.stops.chosen(totals, codes)
-
-    def _exact(self, X: Rows) -> Codes:
-        """Return classes (N,) from all base models, added in the original's order."""
-        return self.classifier.head.choose(self.classifier.scorer.raw(X))
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class EarlyExit(_Evaluator):
+class EarlyExit(Evaluator):
     """An ensemble for two classes whose rows stop early as a schedule says.
 
     A row that does not stop early gets the class that the original model predicts. But
@@ -315,6 +58,10 @@ class EarlyExit(_Evaluator):
     # of base models used, the class, and the sum; None without `lines`
     stopped_scores: Callable[[int, int, float], Scores] | None
     cut_scores: Callable[[int, int, float], Scores] | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made_of = self.classifier, self.terms, self.schedule, self.lines
+        return make_evaluator, made_of
 
     def __repr__(self) -> str:
         return (
@@ -414,7 +161,7 @@ class EarlyExit(_Evaluator):
     def _exact(self, X: Rows) -> Codes:
         threshold = self.stops.threshold
         if threshold == threshold_of(self.classifier, self.terms):
-            return _Evaluator._exact(self, X)
+            return Evaluator._exact(self, X)
         sums = whole_sums(self.terms.base_scores(X)[:, :, 0])
         if not np.isfinite(sums).all():
             self.classifier.scorer.raw(X)  # raises BadRow for a missing value
@@ -422,7 +169,7 @@ class EarlyExit(_Evaluator):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class MarginExit(_Evaluator):
+class MarginExit(Evaluator):
     """An ensemble for K > 2 classes whose rows stop early as a schedule says.
 
     Immutable; safe to share between threads.
@@ -432,6 +179,10 @@ class MarginExit(_Evaluator):
     bounds: ClassBounds | None
     choose_whole: Any  # Compiled function: class and class scores of whole sums
     follow_line: Any  # Compiled function: sums predicted by a line, in place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made_of = self.classifier, self.terms, self.schedule, self.lines
+        return make_evaluator, made_of
 
     def __repr__(self) -> str:
         return f"MarginExit({self.classifier!r}, {self.terms.size} base models)"
@@ -530,10 +281,6 @@ def threshold_of(classifier: Classifier, terms: BaseModels) -> float:
     return cut - float(terms.base_bias()[0])
 
 
-def _at_once(_: int) -> bool:
-    return False
-
-
 def make_evaluator(
     classifier: Classifier,
     terms: BaseModels,
@@ -593,24 +340,3 @@ def make_evaluator(
         stopped_scores=early,
         cut_scores=partial,
     )
-
-
-def stops_of(schedule: Schedule | MarginSchedule) -> Limits | Margins:
-    """Return the rule by which a schedule stops rows."""
-    if isinstance(schedule, MarginSchedule):
-        return Margins(schedule.margin)
-    return Limits(schedule.lower, schedule.upper, schedule.threshold)
-
-
-def digest_model(model: Model) -> NDArray[np.uint8]:
-    """Return a hash, (8,) bytes, of a model's arrays.
-
-    The hash covers the arrays' names, types, shapes and contents.
-    """
-    digest = blake2b(digest_size=8)
-    for name, array in sorted(model.arrays().items()):
-        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        # The bytes of an array of objects, such as labels, are mere addresses.
-        objects = array.dtype.hasobject
-        digest.update(repr(array.tolist()).encode() if objects else array.tobytes())
-    return np.frombuffer(digest.digest(), np.uint8)

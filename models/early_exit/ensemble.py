@@ -20,10 +20,10 @@ from .early_exits import (
     EarlyExit,
     MarginExit,
     make_evaluator,
-    stops_of,
     threshold_of,
 )
 from .early_scores import MOST_ROWS, EarlyScores, fit_early_scores
+from .evaluator import stops_of
 from .fitting_rows import FitScores, shuffle_scores
 from .proven_stops import proven_limits, proven_margins
 

@@ -14,9 +14,10 @@ from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Model
 from ..scoring.scorer import SumOfTerms
 from ..scoring.stored_arrays import Stored
-from .early_exits import EarlyExit, MarginExit, digest_model
+from .early_exits import EarlyExit, MarginExit
 from .early_scores import EarlyScores
 from .ensemble import Ensemble, as_ensemble
+from .evaluator import digest_model
 
 
 class StoredSchedule(Stored):

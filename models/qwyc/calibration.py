@@ -142,6 +142,20 @@ class ClassTests:
             # The level of a class that proves nothing is better spent on the others.
             tested[np.argmin(np.where(lacking, rows, len(codes) + 1))] = False
 
+    def shortage(
+        self, decisions: NDArray[Any], groups: Groups | None
+    ) -> tuple[int, str, int]:
+        """Return (class, description of its rows, number of rows needed).
+
+        The class has the most rows of those with a share above 0. `decisions` and
+        `groups` (M,) are those of the calibration rows.
+        """
+        k = int(np.where(self.alphas > 0, self.rows, -1).argmax())
+        alpha, sure = float(self.alphas[k]), self.confidence
+        own = None if groups is None else groups[np.asarray(decisions, np.int64) == k]
+        there = lacking_rows(int(self.rows[k]), alpha, sure, own)
+        return k, there, fewest_rows(alpha, sure)
+
     @property
     def lacking(self) -> Flags:
         """Mask (K,) of the classes none of whose decisions may change."""
@@ -342,13 +356,9 @@ def check_tests(
     """Raise TooFewRows if there are too few calibration rows of every class."""
     if not tests.lacking.all():
         return
-    allowed = np.where(tests.alphas > 0, tests.rows, -1)
-    k = int(allowed.argmax())
-    alpha, sure = float(tests.alphas[k]), tests.confidence
-    own = None if groups is None else groups[np.asarray(decisions, np.int64) == k]
-    there = lacking_rows(int(tests.rows[k]), alpha, sure, own)
+    k, there, needed = tests.shortage(decisions, groups)
     raise TooFewRows(
         f"of calibration rows that the ensemble decides as the same class there are "
-        f"{there}; alpha {alpha:g} with confidence {sure:g} needs at least "
-        f"{fewest_rows(alpha, sure)} that are independent"
+        f"{there}; alpha {tests.alphas[k]:g} with confidence {tests.confidence:g} "
+        f"needs at least {needed} that are independent"
     )

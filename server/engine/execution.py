@@ -21,7 +21,8 @@ from polydom.features.items import ReadRecord
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import MOST_BITS
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.models.early_exit.early_exits import EarlyAnswer, EarlyExit, MarginExit
+from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
+from polydom.models.early_exit.evaluator import EarlyAnswer
 
 from ..errors import Abandoned, TooLittleLeft
 from ..schema.wire import Reason

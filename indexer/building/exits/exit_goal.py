@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadProject
 from polydom.models.qwyc.calibration import ClassTests
-from polydom.models.qwyc.confidence_bound import Groups, fewest_rows, lacking_rows
+from polydom.models.qwyc.confidence_bound import Groups
 from polydom.models.qwyc.promise import ALPHA, OTHERS, Sides, shares_by_label
 
 
@@ -93,11 +93,9 @@ class ExitGoal(NamedTuple):
         tests = ClassTests.of(codes, shares, self.confidence, groups)
         if not tests.lacking.all():
             return ""
-        k = int(np.where(shares > 0, tests.rows, -1).argmax())
-        alpha, sure = float(shares[k]), self.confidence
-        there = lacking_rows(int(tests.rows[k]), alpha, sure, groups[codes == k])
+        k, there, needed = tests.shortage(codes, groups)
         return (
-            f"exits.alpha = {alpha:g} with exits.confidence = {sure:g} needs at least "
-            f"{fewest_rows(alpha, sure)} independent items of a class, half of "
-            f"held_out; of {labels[k]!r} there are {there}"
+            f"exits.alpha = {shares[k]:g} with exits.confidence = {self.confidence:g} "
+            f"needs at least {needed} independent items of a class, half of held_out; "
+            f"of {labels[k]!r} there are {there}"
         )

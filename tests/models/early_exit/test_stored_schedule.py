@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from polydom.features.errors import BadModel
 from polydom.models import Ensemble, MarginSchedule, Schedule, compile
-from polydom.models.early_exit.early_exits import digest_model
+from polydom.models.early_exit.evaluator import digest_model
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.importers.compile_model import compile_model
 from polydom.models.load import load_model
