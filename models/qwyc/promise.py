@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 Sides = Literal["both", "negative", "positive"]
 
 ALPHA = 0.005  # share of a class's decisions that may change, unless another is given
+MOST_NAMED = 5  # a sentence lists no more than this number of classes
 OTHERS = "*"  # in a table of shares by label: all classes that the table does not name
 
 
@@ -67,20 +68,48 @@ class Promise:
         return cls(bounds, sure[0], tuple(map(int, rows)), tuple(map(int, changed)))
 
     def __str__(self) -> str:
-        """Return a sentence that states the promise."""
-        proof = (
-            f"with {self.confidence:.0%} confidence ({sum(self.changed)} of "
-            f"{sum(self.rows)} calibration rows changed)"
-        )
-        if not self.by_class:
-            share = f"{self.bounds[0]:.3%}"
-            return f"at most {share} of decisions change on fresh rows, {proof}"
-        shares = [f"{bound:.3%}" if bound else "0" for bound in self.bounds]
-        if len({*shares}) == 1:
-            said = f"at most {shares[0]} of each class's decisions change"
+        """Return a sentence that states the promise.
+
+        It names classes by their positions, from 0.
+        """
+        whole = "the whole ensemble's decisions"
+        if len({*self.bounds}) == 1:
+            every = " for each class" if self.by_class and any(self.bounds) else ""
+            said = f"{_at_most(self.bounds[0])} {whole}{every}"
         else:
-            said = f"of the decisions of each class in turn {', '.join(shares)} change"
-        return f"{said} on fresh rows, {proof}"
+            parts = [
+                f"{_at_most(bound)} those for {own}" for bound, own in self._groups()
+            ]
+            said = _joined([parts[0].replace("those", whole), *parts[1:]])
+        return (
+            f"on new rows, early exits change {said}, with {self.confidence:.0%} "
+            f"confidence ({sum(self.changed):,} of {sum(self.rows):,} calibration rows "
+            "changed)"
+        )
+
+    def _groups(self) -> list[tuple[float, str]]:
+        """Return each bound with the names of its classes, fewest classes first."""
+        places: dict[float, list[str]] = {}
+        for place, bound in enumerate(self.bounds):
+            places.setdefault(bound, []).append(str(place))
+        groups = sorted(places.items(), key=lambda group: len(group[1]))
+        named = []
+        for bound, own in groups:
+            name = f"class {own[0]}"
+            if len(own) > 1:
+                name = f"each of the classes {_joined(own)}"
+            if len(own) > MOST_NAMED and own is groups[-1][1]:
+                name = "each other class"
+            named.append((bound, name))
+        return named
+
+
+def _at_most(bound: float) -> str:
+    return f"at most {100 * bound:.3g}% of" if bound else "none of"
+
+
+def _joined(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
 
 
 def shares_by_class(alpha: Any, count: int) -> Floats:

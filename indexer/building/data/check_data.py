@@ -11,10 +11,12 @@ from polydom.features.items import Kind
 
 from ...index.column_facts import ColumnFacts, column_lines
 from ...progress import Progress
+from ..cache import Cache
 from ..project import Project
 from .dataset import Dataset
 from .describe_data import describe_data
 from .read_items import load_data
+from .unlabelled import read_unlabelled
 
 SHOWN = 5  # items left out that are named
 CLASSES = 20
@@ -29,6 +31,7 @@ class CheckedData(NamedTuple):
     # The least and the largest label, if labels are numbers
     numbers: tuple[float, float] | None
     tested: int | None  # Number of items to test on; None if the build chooses them
+    unlabelled: int | None  # Number of items without labels; None if none are named
     left_out: tuple[tuple[str, str], ...]  # Names of unusable items, with reasons
     columns: list[ColumnFacts]  # Descriptions of a table's columns
     warnings: list[str]  # Sentences about probable mistakes in the data
@@ -42,6 +45,8 @@ class CheckedData(NamedTuple):
         """Return the report as lines of text."""
         out = f"; {len(self.left_out):,} left out" if self.left_out else ""
         tested = "" if self.tested is None else f", {self.tested:,} of them to test on"
+        if self.unlabelled is not None:
+            tested += f"; {self.unlabelled:,} without labels"
         lines = [f"{self.items:,} {self.kind}s {self._labels()}{tested}{out}"]
         lines += [f"  left out {name}: {why}" for name, why in self.left_out[:SHOWN]]
         if self.left_out[SHOWN:]:
@@ -61,14 +66,20 @@ class CheckedData(NamedTuple):
 
 
 def check_data(project: Project, progress: Progress) -> CheckedData:
-    """Read a project's items, and return a report on them."""
+    """Read a project's items, and return a report on them.
+
+    Raises BadProject for data that a build would refuse.
+    """
     with tempfile.TemporaryDirectory() as folder:
         with progress.stage("reading items", None) as on_progress:
             dataset = load_data(project, on_progress, Path(folder))
-        return _checked(dataset)
+        if dataset.numbers is not None:
+            project.of_numbers()  # refuses settings for classes
+        unlabelled = read_unlabelled(project, dataset, Cache(Path(folder)), progress)
+        return _checked(dataset, unlabelled)
 
 
-def _checked(dataset: Dataset) -> CheckedData:
+def _checked(dataset: Dataset, unlabelled: Dataset | None) -> CheckedData:
     columns, warnings = describe_data(dataset)
     counts = np.bincount(dataset.codes, minlength=len(dataset.labels)).tolist()
     numbers, tested = dataset.numbers, dataset.tested
@@ -78,7 +89,8 @@ def _checked(dataset: Dataset) -> CheckedData:
         dict(zip(dataset.labels, counts, strict=False)) if numbers is None else {},
         None if numbers is None else (float(numbers.min()), float(numbers.max())),
         None if tested is None else int(tested.sum()),
-        dataset.skipped,
+        None if unlabelled is None else len(unlabelled.items),
+        dataset.skipped + (() if unlabelled is None else unlabelled.skipped),
         columns,
         warnings,
     )

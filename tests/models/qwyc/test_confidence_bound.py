@@ -70,8 +70,45 @@ def test_confidence_promises_alpha_and_keeps_it_on_the_calibration_rows(
         assert upper_bound(wrong, rows, 0.9) <= 0.02
     assert promise.bounds == (0.02, 0.02)
     assert used.mean() < 20
-    assert str(promise).startswith("at most 2.000% of each class's decisions change")
 
 
 def test_a_schedule_fitted_without_calibration_rows_promises_nothing() -> None:
     assert fit_schedule(SCORES, 0.0, 0.0).promise is None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ((0.005,), "at most 0.5% of the whole ensemble's decisions, with"),
+        (
+            (0.05,) * 2,
+            "at most 5% of the whole ensemble's decisions for each class, with",
+        ),
+        (
+            (0.0, 0.05),
+            "none of the whole ensemble's decisions for class 0 and at most 5% of "
+            "those for class 1, with",
+        ),
+        ((0.0,) * 3, "none of the whole ensemble's decisions, with"),
+        (
+            (0.01, 0.005, 0.0, 0.005),
+            "at most 1% of the whole ensemble's decisions for class 0, none of those "
+            "for class 2 and at most 0.5% of those for each of the classes 1 and 3, "
+            "with",
+        ),
+        (
+            (0.005,) * 9 + (0.0,),
+            "none of the whole ensemble's decisions for class 9 and at most 0.5% of "
+            "those for each other class, with",
+        ),
+    ],
+)
+def test_a_promise_is_a_sentence_for_a_stranger(
+    bounds: tuple[float, ...], said: str
+) -> None:
+    count = len(bounds)
+    promise = Promise(bounds, 0.95, (600,) * count, (1,) + (0,) * (count - 1))
+    assert str(promise) == (
+        f"on new rows, early exits change {said} 95% confidence "
+        f"(1 of {600 * count:,} calibration rows changed)"
+    )

@@ -10,6 +10,7 @@ import pytest
 
 from polydom.features.errors import BadProject
 from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.data.check_data import CheckedData, check_data
 from polydom.indexer.building.data.dataset import Dataset
 from polydom.indexer.building.data.read_items import read_items
 from polydom.indexer.building.data.unlabelled import read_unlabelled
@@ -166,6 +167,32 @@ def test_labels_that_are_numbers_have_no_exits_to_fit(tmp_path: Path) -> None:
     project = Project.from_mapping(content, folder=tmp_path)
     with pytest.raises(BadProject, match="unlabelled is for early exits; the labels"):
         _ = StagedBuild(project, tmp_path / "cache").terms
+    with pytest.raises(BadProject, match="unlabelled is for early exits; the labels"):
+        check_data(project, Silence())
+
+
+def check(folder: Path, content: dict[str, Any]) -> CheckedData:
+    return check_data(Project.from_mapping(content, folder=folder), Silence())
+
+
+def test_a_check_reads_items_without_labels(tmp_path: Path) -> None:
+    table(tmp_path, "rows.csv", [HEAD, *ROWS])
+    with pytest.raises(BadProject, match=r"unlabelled = 'more.csv' names it"):
+        check(tmp_path, RECORDS)
+    table(tmp_path, "more.csv", ["n,of", "1,q"])
+    with pytest.raises(BadProject, match="no column 'word', which the labelled"):
+        check(tmp_path, RECORDS)
+    table(tmp_path, "more.csv", ["n,word,of", "1,a,q", "2,b,q"])
+    checked = check(tmp_path, RECORDS)
+    assert checked.facts()["unlabelled"] == 2
+    assert "; 2 without labels" in checked.lines()[0]
+    projects.texts(tmp_path, count=20)
+    texts(tmp_path, [{"text": "one"}, {"text": ""}])
+    assert check(tmp_path, MAILS).unlabelled
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").write_bytes(b"\xff\xd8")
+    with pytest.raises(BadProject, match=r"unlabelled = 'photos': .*no text"):
+        check(tmp_path, {"data": {**MAILS["data"], "unlabelled": "photos"}})
 
 
 PROJECT = """\
