@@ -254,18 +254,17 @@ class Quality(Part, frozen=True):
         Metric. For classes: "accuracy", the default unless one of two classes has less
         than a tenth of the items; "average_precision", then the default: the mean
         precision over the items of the class `positive` (with more than two classes,
-        the mean over the classes); "balanced_accuracy", the mean of
-        the classes' shares of right answers; "macro_f1", the mean F1 of the classes;
-        "auc", the area under the ROC curve (with more than two classes, the mean area
-        of each class against the rest); "log_loss", whose quality exp(-loss) is the
-        geometric mean of the probabilities given to the right classes; "cost", by the
-        costs of wrong answers; or, for two classes, "precision_at", "recall_at" or
-        "f_beta" of the class `positive`. The last three, and "cost" for two classes,
-        choose a threshold: for each candidate, the score from which the answer is that
-        class, by the items that quality is measured on. For numbers: "r2" (the
-        default), 1 minus the ratio of the model's squared error to the error of always
-        answering the mean label; or "mae", the same with absolute errors and the median
-        label.
+        the mean over the classes); "balanced_accuracy", the mean of the classes' shares
+        of right answers; "macro_f1", the mean F1 of the classes; "auc", the area under
+        the ROC curve (with more than two classes, the mean area of each class against
+        the rest); "log_loss", whose quality exp(-loss) is the geometric mean of the
+        probabilities given to the right classes; "cost", by the costs of wrong answers;
+        or, for two classes, "precision_at", "recall_at" or "f_beta" of the class
+        `positive`. The last three, and "cost" for two classes, choose a threshold: for
+        each candidate, the score from which the answer is that class, by the items that
+        quality is measured on. For numbers: "r2" (the default), 1 minus the ratio of
+        the model's squared error to the error of always answering the mean label; or
+        "mae", the same with absolute errors and the median label.
     costs
         For "cost": costs of answers, by the right class and then by the answer, such as
         `{ spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer without an entry
@@ -382,9 +381,8 @@ class Search(Part, frozen=True):
         budget gains more than alpha times as much quality over the prior as the chosen
         set. The proof counts the costs of features, not the models' own times. Seconds
         of the search that are then left go to sets that only slow models hide. The
-        default for "progressive" is 1, so the search uses all of `budget_s`
-        unless it has proven that no other set is better. The default for "poly-dom" is
-        1.05.
+        default for "progressive" is 1, so the search uses all of `budget_s` unless it
+        has proven that no other set is better. The default for "poly-dom" is 1.05.
     alpha_of
         "gain": alpha is a factor of the quality gained over the prior. "accuracy":
         alpha is a factor of the quality itself, as in the paper (ICSP, Problem 1).
@@ -411,8 +409,8 @@ class Search(Part, frozen=True):
         Number of folds of cross-validation, instead of `held_out`. The default is five
         folds if the items are divided at random and are too few to promise early exits
         (below 4,780 independent items; where a threshold decides, of the rarer class),
-        but there are at least five of each class.
-        There is no such default if `[exits]` asks for exits or `refit` is false.
+        but there are at least five of each class. There is no such default if `[exits]`
+        asks for exits or `refit` is false.
     covering
         If true, the search also uses the covering rule, which is sound only for
         diminishing returns (ICSP, 3.4).

@@ -337,9 +337,9 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     ) -> NDArray[np.float64]:
         """Return the scores of the classes, shape (N, K).
 
-        For two classes, the shape is (N,): half the difference of the two
-        scores, above 0 for the second class. This method exists only if the learner
-        predicts no probabilities. For the arguments see `predict`.
+        For two classes, the shape is (N,): half the difference of the two scores, above
+        0 for the second class. This method exists only if the learner predicts no
+        probabilities. For the arguments see `predict`.
         """
         found = self._scores(X, budget_ms, budget)
         return (found[:, 1] - found[:, 0]) / 2 if found.shape[1] == 2 else found

@@ -124,9 +124,9 @@ def load_extractor(
     `files` are the user's files with features, because an index never names files. Each
     file runs once, so features that share a step get the same step object. `learned`
     has the term weights of learned features, by name. If `building`, every column may
-    be NaN, since the gaps are not known yet. Raises BadFeature if the
-    fingerprint of a feature's code differs from the stored fingerprint, or the content
-    of a file that the code declares from the stored checksum.
+    be NaN, since the gaps are not known yet. Raises BadFeature if the fingerprint of a
+    feature's code differs from the stored fingerprint, or the content of a file that
+    the code declares from the stored checksum.
     """
     own = {feature.name: feature for feature in load_features([], files)}
     features = [_resolve(feature, own, learned) for feature in stored]

@@ -350,15 +350,21 @@ def check_confidence(
     return number_groups(groups, len(calibration), "calibration rows")
 
 
-def check_tests(
-    tests: ClassTests, decisions: NDArray[Any], groups: Groups | None
-) -> None:
-    """Raise TooFewRows if there are too few calibration rows of every class."""
+def make_tests(
+    decisions: NDArray[Any],
+    alphas: Floats,
+    confidence: float,
+    groups: Groups | None,
+    *,
+    apart: bool = False,
+) -> ClassTests:
+    """Make the tests of `ClassTests.of`; raise TooFewRows if none can be passed."""
+    tests = ClassTests.of(decisions, alphas, confidence, groups, apart=apart)
     if not tests.lacking.all():
-        return
+        return tests
     k, there, needed = tests.shortage(decisions, groups)
     raise TooFewRows(
         f"of calibration rows that the ensemble decides as the same class there are "
-        f"{there}; alpha {tests.alphas[k]:g} with confidence {tests.confidence:g} "
-        f"needs at least {needed} that are independent"
+        f"{there}; alpha {alphas[k]:g} with confidence {confidence:g} needs at least "
+        f"{needed} that are independent"
     )

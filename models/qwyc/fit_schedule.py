@@ -14,14 +14,13 @@ from polydom.features.errors import BadInput
 from .algorithms import Algorithm2, algorithm_1
 from .base_model_costs import ModelCosts
 from .calibration import (
-    ClassTests,
     Fitter,
     FreshRows,
     Thresholds,
     calibrate,
     calibrate_sides,
     check_confidence,
-    check_tests,
+    make_tests,
 )
 from .optimal_stopping import Stopping
 from .ordering import (
@@ -153,8 +152,7 @@ def fit_schedule(
         fresh = _fresh_sums(calibration, models, threshold, calibration_decisions)
         # Stops on one side only change rows that the ensemble decides as the other.
         asked = alphas * [sides != "negative", sides != "positive"]
-        tests = ClassTests.of(fresh.decisions, asked, confidence, groups, apart=True)
-        check_tests(tests, fresh.decisions, groups)
+        tests = make_tests(fresh.decisions, asked, confidence, groups, apart=True)
     elif method != "polydom" and alphas[0] != alphas[1]:
         raise BadInput(
             f"method {method!r} counts all decisions alike, as published: alpha must "
@@ -303,8 +301,7 @@ def fit_margin_schedule(
     fresh, tests = None, None
     if confidence is not None:
         fresh = _fresh_margins(calibration, models, start, calibration_decisions)
-        tests = ClassTests.of(fresh.decisions, alphas, confidence, groups)
-        check_tests(tests, fresh.decisions, groups)
+        tests = make_tests(fresh.decisions, alphas, confidence, groups)
 
     if order is None:
         kept = order_by_margin_impurity(scores, chosen, bias=start, costs=model_costs)

@@ -30,8 +30,8 @@ class Calibration:
     calibrated log odds are a rising, piecewise linear function of the log odds z: one
     knot makes Platt's map or a slope for each side, more knots an isotonic one. With
     equal offsets, or with a knot that maps 0 to 0, the largest class score stays the
-    largest. Here, z are the raw scores times
-    the gain, or the logarithms of the class scores. A calibrated score is never 0 or 1.
+    largest. Here, z are the raw scores times the gain, or the logarithms of the class
+    scores. A calibrated score is never 0 or 1.
     """
 
     # Table of the kernels, float64: its positions are in `kernels/calibration.py`

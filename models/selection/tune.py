@@ -3,9 +3,9 @@
 The first training is that of the learner's own setting, as it would be without tuning.
 Then brackets of Successive Halving (SH, Figure 3) follow, each of `ARMS` settings that
 are drawn at random, the first with the own setting among them. A pull is an iteration
-of the learner or, for a learner without iterations, a training row. The best
-score wins, at whatever number of iterations it was reached; of a learner without
-iterations, only trainings on all rows count.
+of the learner or, for a learner without iterations, a training row. The best score
+wins, at whatever number of iterations it was reached; of a learner without iterations,
+only trainings on all rows count.
 
 Settings depend on the seed alone. The clock only ends the rounds: the seconds are those
 of the log, so a repetition from the log ends at the same training.
@@ -98,11 +98,10 @@ def tune(
     """Return the best setting that is found in `tune_s` seconds.
 
     Parameters of `setting` stay as they are if `fixed` is true; `space_of` has the
-    others. `past` is the
-    log of an earlier call with the same arguments, `tune_s` apart. `progress` gets the
-    race and the seconds spent, after each training. `jobs` is the number of trainings
-    at a time. Raises BadProject if nothing can be tuned, and BadInput if every training
-    fails.
+    others. `past` is the log of an earlier call with the same arguments, `tune_s`
+    apart. `progress` gets the race and the seconds spent, after each training. `jobs`
+    is the number of trainings at a time. Raises BadProject if nothing can be tuned, and
+    BadInput if every training fails.
     """
     space = space_of(setting if fixed else {"name": setting["name"]})
     counted, most = space.iterations or (None, _rows(splits))

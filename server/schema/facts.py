@@ -45,9 +45,9 @@ class SetFacts(msgspec.Struct):
     Its terms are 1, n, n^2, ... for a size n, or 1, a, b, a^2, ab, b^2, ... for a size
     of two numbers, a and b. `schedule` is null if the set's model never stops early.
     `base_models` is present if only so many base models of the set's model surely fit
-    into that cost; the set is then listed again with all of them.
-    `threshold` names one of two classes and the score from which it is answered; it is
-    null in all sets of an index that always answers the class with the larger score.
+    into that cost; the set is then listed again with all of them. `threshold` names one
+    of two classes and the score from which it is answered; it is null in all sets of an
+    index that always answers the class with the larger score.
     """
 
     features: tuple[str, ...]

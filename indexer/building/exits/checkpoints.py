@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.qwyc.calibration import (
-    ClassTests,
     FreshRows,
     calibrate,
     check_confidence,
-    check_tests,
+    make_tests,
 )
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.promise import Promise
@@ -34,9 +33,8 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
-BARRED = (
-    -1.0
-)  # margin of an answer that never ends a plan early; others are not below 0
+# Margin of an answer that never ends a plan early; others are not below 0.
+BARRED = -1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,8 +182,7 @@ def fit_exits(
     tests = None
     if confidence is not None and calibration is not None:
         decisions = calibration.choices[:, -1]
-        tests = ClassTests.of(decisions, alphas, confidence, groups)
-        check_tests(tests, decisions, groups)
+        tests = make_tests(decisions, alphas, confidence, groups)
         if tests.lacking.any():
             return replace(never, promise=tests.of_nothing())
     if not costs[1:].any():

@@ -225,8 +225,8 @@ class KeptValues:
     `values` (N, width) is filled with the known values. `groups` has the name under
     which each feature's values are cached, or None for a feature that is copied from a
     table. `bad` maps positions of unusable items to reasons. `failed` has the errors of
-    features that failed, by feature and by item. `done` is the number of
-    items for which all features are known.
+    features that failed, by feature and by item. `done` is the number of items for
+    which all features are known.
     """
 
     def __init__(
