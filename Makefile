@@ -13,7 +13,7 @@ KERNELS = $(patsubst %/kernels,tests/%,$(wildcard models/*/kernels indexer/*/ker
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check-then-clusters interpreted-then-compiled compiled clusters interpreted times coverage check install browser dist lowest clean
+.PHONY: demo test style-then-clusters interpreted-then-compiled compiled clusters interpreted times coverage check style install browser dist lowest clean
 
 DEVELOPMENT = --editable '.[dask,grpc,image,plot,ray]' --group dev
 
@@ -44,12 +44,12 @@ demo: install
 # Everything that must hold before a change lands.
 test:
 	$(MAKE) -j2 install browser
-	$(MAKE) -j2 check-then-clusters interpreted-then-compiled
+	$(MAKE) -j2 style-then-clusters interpreted-then-compiled
 	$(MAKE) times
 
-# Neither core waits for the other's part.
-check-then-clusters:
-	$(MAKE) check
+# Neither core waits for the other's part. Of `check`, tests of the pages build the documents as strictly.
+style-then-clusters:
+	$(MAKE) style
 	$(MAKE) clusters
 
 interpreted-then-compiled:
@@ -86,12 +86,14 @@ coverage: install
 times:
 	@$(BIN)/python tools/time_tests.py build/times/*.xml
 
-check: install
+check: style
+	$(BIN)/zensical build --strict # every link of the documents
+
+style: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/zensical build --strict # every link of the documents
 
 # What is published: an sdist, and the wheel that is built from it.
 dist: install

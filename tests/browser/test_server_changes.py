@@ -17,7 +17,7 @@ from tests.support.waiting import wait_until
 
 TOKEN = "a-token-of-some-user-of-models"
 POLL_MS = 2_000
-POLLS = 100
+POLLS = 50
 # The page remembers five minutes: with longer steps, as many polls are soon forgotten.
 STEP_MS, REMEMBERED = 16_000, 20
 # A poll brings 60,000 bytes; code that becomes compiled takes some hundreds a poll. Of

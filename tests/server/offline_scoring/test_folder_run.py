@@ -20,7 +20,7 @@ from pyarrow import parquet  # noqa: E402
 OWN = [FEATURES_FILE]
 COUNT = 4000
 FEWER = 2000
-MANY = 10_000
+MANY = 4000
 HERE = Workers.here(1)
 
 
@@ -48,7 +48,7 @@ def test_the_total_is_spent_within_a_percent_in_every_partition(
     write_lines(lines, texts(MANY))
     largest_first = sorted(texts(MANY), key=len, reverse=True)
     table = pa.table({"text": largest_first, "id": [f"id-{k}" for k in range(MANY)]})
-    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=1500)
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=600)
     accuracies = []
     for items, most in ((lines, None), (lines, 100), (tmp_path / "x.parquet", None)):
         run = FolderRun(index, items, OWN, ["id"], part_items=most)
