@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from polydom.features.errors import BadInput, BadItem, BadProject
-from polydom.features.items import make_item
+from polydom.features.items import Item, make_item
 from polydom.features.readers.folders import readable
 from polydom.features.readers.json_lines import count_json_lines, read_json_lines
 from polydom.features.tables.dates import micros_of
@@ -144,15 +144,10 @@ def _load_items(
 def _take(project: Project, row: Row, read: _Read) -> None:
     """Add the row's item to `read`; if it is unusable, add its name and the reason."""
     data, label = project.data, row.label
-    try:
-        if isinstance(row.content, BadItem):
-            raise row.content
+    if not isinstance(row.content, BadItem):
         _check_label(row)
-        item = make_item(row.content, pair=project.costs.pair)
-    except BadItem as error:
-        if data.on_bad_item == "stop":
-            raise BadProject(f"{row.name}: {error}") from error
-        read.skipped.append((row.name, str(error)))
+    item = usable_item(project, row, read.skipped)
+    if item is None:
         return
     if data.time is not None:
         read.times.append(_time(row, data.time))
@@ -161,6 +156,25 @@ def _take(project: Project, row: Row, read: _Read) -> None:
     read.items.add(item, row.reference)
     read.labels.append(sys.intern(label_of(label)))
     read.groups.append(row.group)
+
+
+def usable_item(
+    project: Project, row: Row, skipped: list[tuple[str, str]]
+) -> Item | None:
+    """Make a row's item; if it is unusable, return None and add its name to `skipped`.
+
+    The reason is added, too. Raises BadProject instead if `[data] on_bad_item` is
+    "stop".
+    """
+    try:
+        if isinstance(row.content, BadItem):
+            raise row.content
+        return make_item(row.content, pair=project.costs.pair)
+    except BadItem as error:
+        if project.data.on_bad_item == "stop":
+            raise BadProject(f"{row.name}: {error}") from error
+        skipped.append((row.name, str(error)))
+        return None
 
 
 def _check_label(row: Row) -> None:

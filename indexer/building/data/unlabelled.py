@@ -8,8 +8,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from polydom.features.errors import BadInput, BadItem, BadProject
-from polydom.features.items import make_item
+from polydom.features.errors import BadInput, BadProject
 from polydom.features.readers.table_file import open_table
 from polydom.features.tables.column_kinds import joined, read_column
 from polydom.features.tables.records import Records
@@ -20,7 +19,7 @@ from ..cache import Cache, digest
 from ..project import Project
 from .dataset import Dataset, NumberedFile, RowNames, Rows, number_groups
 from .folders import loose_source
-from .read_items import import_function, text_source
+from .read_items import import_function, text_source, usable_item
 from .read_table import groups_of, kept_rows, terms_of
 from .stored_items import Place, Reference, Row, Source, StoredItems, StoredItemsWriter
 
@@ -111,14 +110,8 @@ def _read_stored(
     with StoredItemsWriter() as writer:
         source = _source(project, name, labelled, cache)
         for row in source.rows:
-            try:
-                if isinstance(row.content, BadItem):
-                    raise row.content
-                item = make_item(row.content, pair=project.costs.pair)
-            except BadItem as error:
-                if project.data.on_bad_item == "stop":
-                    raise BadProject(f"{row.name}: {error}") from error
-                skipped.append((row.name, str(error)))
+            item = usable_item(project, row, skipped)
+            if item is None:
                 continue
             if item.kind != kind:
                 raise BadInput(

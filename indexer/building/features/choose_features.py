@@ -173,22 +173,7 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     texts = TextColumns.of(project, dataset, own)
     chosen = _all_chosen(project, dataset, own, texts)
     found, recipes = chosen
-    if not (found or recipes):
-        if dataset.kind == "record":
-            raise BadProject("the rows have no columns to make features of")
-        raise BadProject(f"[features] names no feature{_suggestion(dataset.kind)}")
-    if len(found) + len(recipes) > MAX_FEATURES:
-        count = len(found) + len(recipes)
-        raise BadProject(_too_many(project, dataset.kind, count))
-    if chosen.steps > MOST_BITS:
-        raise BadProject(
-            f"the features need {chosen.steps} steps; "
-            f"{MOST_BITS} is the most: name fewer in `use`"
-        )
-    names = [*(stored.name for stored, _ in found), *(one.name for one in recipes)]
-    for name in names:
-        if names.count(name) > 1:
-            raise BadProject(f"[features] names {name!r} twice")
+    _refuse_count(chosen, project, dataset.kind)
     _refuse_unsteady([one for one, _ in found if not one.ready_made], own, files)
     kinds = [(stored.name, feature.kind) for stored, feature in found]
     kinds += [(one.name, one.kind) for one in recipes]
@@ -224,6 +209,26 @@ def _all_chosen(
         return Chosen(found, recipes)
     more = texts.usual(usual, MAX_FEATURES - len(found) - len(recipes))
     return Chosen([*found, *more.found], [*recipes, *more.recipes])
+
+
+def _refuse_count(chosen: Chosen, project: Project, kind: Kind) -> None:
+    """Raise BadProject for no features, too many, too many steps, or a name twice."""
+    found, recipes = chosen
+    names = [*(stored.name for stored, _ in found), *(one.name for one in recipes)]
+    if not names and kind == "record":
+        raise BadProject("the rows have no columns to make features of")
+    if not names:
+        raise BadProject(f"[features] names no feature{_suggestion(kind)}")
+    if len(names) > MAX_FEATURES:
+        raise BadProject(_too_many(project, kind, len(names)))
+    if chosen.steps > MOST_BITS:
+        raise BadProject(
+            f"the features need {chosen.steps} steps; "
+            f"{MOST_BITS} is the most: name fewer in `use`"
+        )
+    for name in names:
+        if names.count(name) > 1:
+            raise BadProject(f"[features] names {name!r} twice")
 
 
 def _refuse_kinds(

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from ...progress import Progress
+from ...progress import OnProgress, Progress
 from ...set_search import poly_dom
 from ...set_search.feature_order import prefixes
 from ...set_search.greedy import order_by_gain
@@ -98,20 +98,42 @@ def search_progressively(
                 break
         if tolerance is None:
             tolerance = _violation(m, known)
-        found = poly_dom.search(
-            m,
-            trainer.qualities,
-            batch=True,
-            alpha=search.target,
-            alpha_of=search.alpha_of,
-            tolerance=tolerance,
-            covering=search.covering,
-            budget_s=max(limit_s - trainer.spent.seconds, 1e-9),
-            known=known,
-            progress=on_progress,
-            now=lambda: trainer.spent.seconds,
+        left_s = limit_s - trainer.spent.seconds
+        found = run_poly_dom(
+            search, m, trainer, known, tolerance, on_progress, left_s=left_s
         )
     return ProgressiveSearch(found, trying.rows, len(tried))
+
+
+def run_poly_dom(
+    search: Search,
+    m: int,
+    trainer: SetTrainer,
+    known: Mapping[int, float],
+    tolerance: float,
+    on_progress: OnProgress,
+    *,
+    left: int | None = None,
+    left_s: float | None = None,
+) -> poly_dom.PolyDomSearch:
+    """Run Poly-Dom on sets of m features, of which `known` were trained before.
+
+    It may train `left` sets for `left_s` seconds; None for no limit.
+    """
+    return poly_dom.search(
+        m,
+        trainer.qualities,
+        batch=True,
+        alpha=search.target,
+        alpha_of=search.alpha_of,
+        tolerance=tolerance,
+        covering=search.covering,
+        budget=left,
+        budget_s=None if left_s is None else max(left_s, 1e-9),
+        known=known,
+        progress=on_progress,
+        now=lambda: trainer.spent.seconds,
+    )
 
 
 def _violation(m: int, known: Mapping[int, float]) -> float:

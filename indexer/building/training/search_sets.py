@@ -24,7 +24,13 @@ from ...skyline.prune import prune
 from ..prepare import Prepared
 from ..project import Search
 from ..resources import Resources
-from .progressive_search import COVERED, CostOf, SetTrainer, search_progressively
+from .progressive_search import (
+    COVERED,
+    CostOf,
+    SetTrainer,
+    run_poly_dom,
+    search_progressively,
+)
 from .train_sets import Trainer
 from .training_task import TrainingTask, division_of
 
@@ -201,22 +207,11 @@ def _search_all(
     while True:
         left, left_s = search.trainings, search.budget_s
         if left_s is not None:
-            left_s = max(left_s - (trainer.spent.seconds - begun_s), 1e-9)
+            left_s -= trainer.spent.seconds - begun_s
         if left is not None:
             left -= len(known)
-        found = poly_dom.search(
-            m,
-            trainer.qualities,
-            batch=True,
-            alpha=search.target,
-            alpha_of=search.alpha_of,
-            tolerance=tried,
-            covering=search.covering,
-            budget=left,
-            budget_s=left_s,
-            known=known,
-            progress=on_progress,
-            now=lambda: trainer.spent.seconds,
+        found = run_poly_dom(
+            search, m, trainer, known, tried, on_progress, left=left, left_s=left_s
         )
         known, measured = dict(found.expanded), found.violations.quantile(COVERED)
         over = search.trainings is not None and len(known) >= search.trainings
