@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models.qwyc.calibration import ClassTests, FreshRows, calibrate_sides
+from polydom.models.qwyc.fixed_sequence import ClassTests, FreshRows, calibrate_sides
 from polydom.models.qwyc.running_sums import Floats
 from polydom.models.qwyc.schedule import Schedule
 from polydom.server.engine.exit_audit import ShareTest

@@ -21,7 +21,7 @@ from .package_index import package_index
 from .prepare import Prepared, prepare_data
 from .project import Project
 from .resources import Resources, open_resources
-from .training.calibrate import calibrate
+from .training.fit_decisions import fit_decisions
 from .training.hidden_sets import train_past_slow_models
 from .training.refit import refit, train_ahead
 from .training.search_sets import make_trainer, no_costs, search_sets
@@ -143,7 +143,7 @@ def make_index(
         searched, data, trainer, costs, resources.progress
     )
     candidates = keep_candidates(searched, data, trainer, costs)
-    trainer = calibrate(candidates, data, trainer, resources)
+    trainer = fit_decisions(candidates, data, trainer, resources)
     kept = refit(candidates, searched, data, trainer, costs, resources)
     exits = fit_plan_exits(candidates, kept, data, trainer, costs, resources)
     exits, rungs = measure_ladders(

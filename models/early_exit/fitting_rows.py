@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..qwyc.calibration import FreshRows
+from ..qwyc.fixed_sequence import FreshRows
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.model import Floats, Rows
 from ..scoring.rows import as_numbers

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .active_examples import ActiveExamples, over_columns
 from .base_model_costs import ModelCosts
-from .calibration import RUNGS, Thresholds, widened
+from .fixed_sequence import RUNGS, Thresholds, widened
 from .kernels.algorithm_1 import count_stops
 from .running_sums import RunningSums, parted, spread_of, thresholds_at
 

@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput
 
 from .algorithms import Algorithm2, algorithm_1
 from .base_model_costs import ModelCosts
-from .calibration import (
+from .fixed_sequence import (
     Fitter,
     FreshRows,
     Thresholds,

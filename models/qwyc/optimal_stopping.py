@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .algorithms import changes_allowed
-from .calibration import RUNGS, Thresholds, widened
+from .fixed_sequence import RUNGS, Thresholds, widened
 from .kernels.optimal_stopping import OWN, fill_levels, follow_cuts, improve_cuts
 from .running_sums import RunningSums, list_entries, parted, spread_of, thresholds_at
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.calibration import (
+from polydom.models.qwyc.fixed_sequence import (
     FreshRows,
     calibrate,
     check_confidence,

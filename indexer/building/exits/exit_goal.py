@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadProject
-from polydom.models.qwyc.calibration import ClassTests
 from polydom.models.qwyc.confidence_bound import Groups
+from polydom.models.qwyc.fixed_sequence import ClassTests
 from polydom.models.qwyc.promise import ALPHA, OTHERS, Sides, shares_by_label
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import TooFewRows
-from polydom.models.qwyc.calibration import ClassTests
 from polydom.models.qwyc.confidence_bound import Groups
+from polydom.models.qwyc.fixed_sequence import ClassTests
 from polydom.models.scoring.model import Model
 
 from .checkpoints import BARRED, Answers, CheckpointExits, fit_exits

@@ -21,13 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from sklearn.isotonic import isotonic_regression
 
 from polydom.models.measures import SURE, calibration_error
 from polydom.models.scoring.calibration import Calibration, make_knots, make_line
-from polydom.models.scoring.classifier import Classifier
-from polydom.models.scoring.kernels.link import LOGISTIC, MARGIN, SOFTMAX
-from polydom.models.scoring.model import Model
-from polydom.models.scoring.scorer import SumOfTerms
+
+from .evidence import Evidence, softmax
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -41,27 +40,11 @@ FOLDS = 4  # parts of the items; each is mapped by a fit to the others
 IN_BIN = 50  # items in a bin of an isotonic map
 MOST_BINS = 40
 LARGEST_LOG = 12.0  # largest magnitude of a slope's logarithm
+ROUNDING = 1e-9  # shares of pools that differ by less are equal
 LEAST_ODDS = 1e-6  # least calibrated log odds of a knot of the side that it is on
 # Shares of the log loss that a form must save: `REAL` by more than two standard errors
 # (with one, chance would pass in one of six tries), or `LARGE` by more than one.
 REAL, LARGE = 0.01, 0.2
-
-
-class Evidence(NamedTuple):
-    """What a calibration reads of N items, and how the model's own scores follow."""
-
-    z: Floats  # (N, K): Raw scores times the gain, or logarithms of class scores
-    logs: bool  # True for logarithms of class scores
-    probable: bool  # True if the model's own scores are probabilities
-
-    def scores(self, calibration: Calibration | None) -> Floats:
-        """Return class scores (N, K), calibrated if there is a calibration."""
-        z = self.z
-        if calibration is None:
-            return np.exp(z) if self.logs else _softmax(z)
-        scores = np.exp(z) if self.logs else np.empty_like(z)
-        calibration.apply(np.ascontiguousarray(z), 1.0, scores)
-        return scores
 
 
 class Forecast(NamedTuple):
@@ -139,41 +122,6 @@ class Held:
         return Forecast(float(self.losses(scores).mean()), error)
 
 
-def evidence_of(
-    model: Model, values: NDArray[np.float32], classes: int
-) -> Evidence | None:
-    """Return what a calibration reads of a model's answers for rows of values.
-
-    Returns None for a model that has no raw scores, or not all of `classes` classes.
-    """
-    if not isinstance(model, Classifier) or len(model.classes) != classes:
-        return None
-    head, scorer = model.head, model.scorer
-    shares = isinstance(scorer, SumOfTerms) and scorer.gives_shares()
-    one = head.inputs == 1
-    logs = head.link not in (SOFTMAX, MARGIN) and not (head.link == LOGISTIC and one)
-    logs = logs or (head.link == MARGIN and shares)
-    raw = scorer.raw(model.rows(values))
-    if logs:
-        scores = head.scores(raw)
-        probable = bool(abs(scores.sum(axis=1) - 1).max(initial=0.0) < 1e-6)
-        with np.errstate(divide="ignore"):
-            return Evidence(np.log(scores), True, probable)
-    z = head.gain * raw
-    if one:
-        z = np.column_stack([np.zeros(len(z)), z])
-    return Evidence(z, False, head.link != MARGIN)
-
-
-def join_evidence(parts: Sequence[Evidence | None]) -> Evidence | None:
-    """Return the evidence of models of one kind for all items; None if unknown."""
-    known = [part for part in parts if part is not None]
-    if not known or len(known) < len(parts) or len({one.logs for one in known}) > 1:
-        return None
-    z = np.concatenate([one.z for one in known])
-    return Evidence(z, known[0].logs, all(one.probable for one in known))
-
-
 def fit_calibration(
     evidence: Evidence,
     codes: Codes,
@@ -200,37 +148,79 @@ def fit_calibration(
         rows = np.sort(rng.choice(len(codes), MOST, replace=False))
         codes, weights, groups = codes[rows], weights[rows], groups[rows]
         evidence = evidence._replace(z=evidence.z[rows])
-    classes = evidence.z.shape[1]
-    back = np.zeros(classes) if shift is None else -shift
-    limit = _limit_of(evidence)
-    z = np.clip(evidence.z, -limit, limit) if evidence.logs else evidence.z
-    pinned = shift is None and not forced
-    counted = weights / weights.mean()
-    held = Held(z, codes, counted, back, evidence.logs, limit, pinned)
-    plain = own = None
-    if evidence.probable:
-        plain = np.exp(evidence.z) if evidence.logs else _softmax(evidence.z)
-    best, form = None, None
-    if shift is not None:
-        best, form = held.line(1.0, back), "prior"
-        own = held.scores(best)
-    elif plain is None:
-        shares = np.bincount(codes, held.weights, classes) / len(codes)
-        own = np.tile(shares, (len(codes), 1))
-    else:
-        own = plain
+    held = _hold(evidence, codes, weights, shift, pinned=shift is None and not forced)
+    plain = evidence.scores(None) if evidence.probable else None
+    found = _choose(held, _own_scores(held, plain, shift), _forms(held), groups, rng)
+    best, form, scores = found
     before = None if plain is None else held.forecast(plain)
-    scores, parts = own, _parts_of(groups, rng)
-    for name in _forms(held):
-        fitted, crossed = _cross_fit(held, name, parts)
-        if _surely_better(held.losses(scores), held.losses(crossed), groups):
-            best, form, scores = fitted, name, crossed
-    if best is None and forced:
-        best, form = held.line(1.0, back), None
+    if form is None and shift is not None:
+        best, form = held.line(1.0, held.shift), "prior"
+    elif form is None and forced:
+        best = held.line(1.0, held.shift)
         scores = held.scores(best)
-    if best is None:
+    elif form is None:
         return FittedCalibration(None, None, before, before)
     return FittedCalibration(best, form, before, held.forecast(scores))
+
+
+def at_best_temperature(
+    evidence: Evidence, codes: Codes, weights: Floats, shift: Floats | None, seed: int
+) -> Floats:
+    """Return the class scores (N, K) that a temperature makes of a model's own.
+
+    Each item has the temperature of other items; all have their own scores if a
+    temperature is not surely better. So models compare as if they were calibrated,
+    without fitting all that `fit_calibration` fits.
+    """
+    held = _hold(evidence, codes, weights, shift, pinned=True)
+    own = _own_scores(held, evidence.scores(None), shift)
+    rng, places = np.random.default_rng([seed, 5]), np.arange(len(codes))
+    return _choose(held, own, _forms(held)[:1], places, rng)[2]
+
+
+def _hold(
+    evidence: Evidence,
+    codes: Codes,
+    weights: Floats,
+    shift: Floats | None,
+    *,
+    pinned: bool,
+) -> Held:
+    back = np.zeros(evidence.z.shape[1]) if shift is None else -shift
+    limit = _limit_of(evidence)
+    z = np.clip(evidence.z, -limit, limit) if evidence.logs else evidence.z
+    return Held(z, codes, weights / weights.mean(), back, evidence.logs, limit, pinned)
+
+
+def _own_scores(held: Held, plain: Floats | None, shift: Floats | None) -> Floats:
+    """Return the scores (N, K) that a form has to be better than."""
+    if shift is not None:
+        return held.scores(held.line(1.0, held.shift))
+    if plain is not None:
+        return plain
+    count, classes = held.z.shape
+    shares = np.bincount(held.codes, held.weights, classes) / count
+    return np.tile(shares, (count, 1))
+
+
+def _choose(
+    held: Held,
+    own: Floats,
+    forms: Sequence[str],
+    groups: Codes,
+    rng: np.random.Generator,
+) -> tuple[Calibration | None, str | None, Floats]:
+    """Return the last form that is surely better than the ones before, and its scores.
+
+    The scores (N, K) are by maps that were not fitted to the items. They are `own`, and
+    the form is None, if no form is better.
+    """
+    best, chosen, scores, parts = None, None, own, _parts_of(groups, rng)
+    for form in forms:
+        fitted, crossed = _cross_fit(held, form, parts)
+        if _surely_better(held.losses(scores), held.losses(crossed), groups):
+            best, chosen, scores = fitted, form, crossed
+    return best, chosen, scores
 
 
 def _limit_of(evidence: Evidence) -> float:
@@ -242,12 +232,6 @@ def _limit_of(evidence: Evidence) -> float:
         return np.inf
     finite = np.abs(evidence.z[np.isfinite(evidence.z)])
     return float(finite.max(initial=1.0)) + float(np.log(2))
-
-
-def _softmax(z: Floats) -> Floats:
-    power = np.exp(z - z.max(axis=1, keepdims=True))
-    shares: Floats = power / power.sum(axis=1, keepdims=True)
-    return shares
 
 
 def _forms(held: Held) -> list[str]:
@@ -320,9 +304,9 @@ def _fit(held: Held, form: str, start: Floats | None) -> tuple[Calibration, Floa
         own = [_fit_slope(side, numbers[0]) for side in sides]
         slopes, knots = (float(np.exp(own[0])), float(np.exp(own[1]))), np.zeros((2, 1))
     if form == "isotonic":
-        fit = _fit_sides if held.pinned else _fit_knots
-        found = fit(held.odds, held.codes, held.weights)
-        knots = knots if found is None else found
+        pool = _fit_sides if held.pinned else _pool
+        found = pool(held.odds, held.codes, held.weights)
+        knots = found if found.shape[1] > 1 else knots
     if knots is None:
         return held.line(slope, offsets), numbers
     return held.knots(knots, slopes), numbers
@@ -354,7 +338,7 @@ def _fit_slope(held: Held, start: float) -> float:
     low, high = -LARGEST_LOG, LARGEST_LOG
     at, last = start, np.inf
     while abs(at - last) > 1e-6:
-        given = _softmax(np.exp(at) * z + held.shift)
+        given = softmax(np.exp(at) * z + held.shift)
         means = np.sum(given * z, axis=1)
         rise = float(shares @ means) - wanted
         bend = float(shares @ (np.sum(given * z * z, axis=1) - means**2))
@@ -391,31 +375,26 @@ def _fit_line(held: Held, start: Floats | None) -> Floats:
     return found
 
 
-def _fit_knots(z: Floats, codes: Codes, weights: Floats) -> Floats | None:
-    """Return knots (2, M) of a rising map of log odds z (N,); None if M would be 1."""
-    knots = _pool(z, codes, weights)
-    return None if knots.shape[1] < 2 else knots
-
-
 def _pool(z: Floats, codes: Codes, weights: Floats) -> Floats:
     """Return mean log odds z of M pools and log odds of their items' classes (2, M).
 
-    Items are put into bins in the order of z; neighbours of which the later has no
-    larger share of the second class become one (pool adjacent violators).
+    Items are put into bins in the order of z, each with one more item of the mean
+    share. Isotonic regression makes neighbours one pool of which the later has no
+    larger share of the second class.
     """
     order = np.argsort(z, kind="stable")
     z, hits, weights = z[order], (codes[order] == 1) * weights[order], weights[order]
     size = max(IN_BIN, len(z) // MOST_BINS)
     starts = np.unique(np.searchsorted(z, z[::size], side="left"))
-    sums = [np.add.reduceat(column, starts) for column in (hits, weights, weights * z)]
     share = float((hits.sum() + 1) / (weights.sum() + 2))  # not 0 or 1
-    pools = list[Floats]()
-    for one in np.column_stack(sums):
-        pool = one
-        while pools and _odds(pools[-1], share) >= _odds(pool, share):
-            pool = pool + pools.pop()
-        pools.append(pool)
-    return np.array([[p[2] / p[1] for p in pools], [_odds(p, share) for p in pools]])
+    sums = [np.add.reduceat(column, starts) for column in (hits, weights, weights * z)]
+    hits, counts = sums[0] + share, sums[1] + 1
+    shares = isotonic_regression(hits / counts, sample_weight=counts)
+    pools = np.flatnonzero(np.diff(shares, prepend=-1.0) > ROUNDING)
+    hits, counts, weights, totals = (
+        np.add.reduceat(one, pools) for one in (hits, counts, *sums[1:])
+    )
+    return np.array([totals / weights, np.log(hits / (counts - hits))])
 
 
 def _fit_sides(z: Floats, codes: Codes, weights: Floats) -> Floats:
@@ -440,9 +419,3 @@ def _fit_side(z: Floats, codes: Codes, weights: Floats) -> Floats:
     # of knots of the same height, the last one
     last = np.append(np.diff(mapped) > 0, True)
     return np.array([odds[last], mapped[last]])
-
-
-def _odds(pool: Floats, share: float) -> float:
-    """Return the log odds of the second class in a pool, drawn towards `share`."""
-    hits, count = pool[0] + share, pool[1] + 1
-    return float(np.log(hits / (count - hits)))

@@ -24,7 +24,8 @@ from ...index.quality import Task
 from ..exits.checkpoints import answers_of
 from .decision import Decision
 from .dull_columns import varying_columns
-from .fit_calibration import Evidence, evidence_of, join_evidence
+from .evidence import Evidence, evidence_of, join_evidence
+from .fit_calibration import at_best_temperature
 from .quality import Answers
 from .training_task import TrainingTask, columns_of
 
@@ -59,11 +60,12 @@ def train_set(task: TrainingTask, mask: int) -> TrainedSet:
     given, remarks = list[Answers](), list[str]()
     found = list[Evidence | None]()
     folds = len(task.splits) > 1 and task.numbers is None
+    read = folds or task.metric.name == "log_loss"
     try:
         for train, test in task.splits:
             model = _fit(task, train, columns, remarks)
             given.append(task.metric.answers(model, task.values[test]))
-            if folds:  # only the last fold's model is kept
+            if read:
                 values, classes = task.values[test], task.metric.classes
                 found.append(evidence_of(model, values, classes))
         if not task.splits:
@@ -78,7 +80,8 @@ def train_set(task: TrainingTask, mask: int) -> TrainedSet:
             f"learner {name!r} failed when trained on feature {chosen} of the "
             f"project's {len(places)}: {type(error).__name__}: {error}"
         ) from error
-    quality, arrays = _evaluate(task, given)
+    evidence = join_evidence(found)
+    quality, arrays = _evaluate(task, given, evidence)
     seconds = time.perf_counter() - begun_s
     meta = {
         "quality": quality,
@@ -87,7 +90,7 @@ def train_set(task: TrainingTask, mask: int) -> TrainedSet:
         "remarks": sorted(set(remarks)),
     }
     arrays |= {f"model/{name}": array for name, array in model.arrays().items()}
-    if evidence := join_evidence(found):
+    if folds and evidence is not None:  # only the last fold's model is kept
         meta["evidence"] = [evidence.logs, evidence.probable]
         with np.errstate(over="ignore"):
             arrays["evidence"] = evidence.z.astype(np.float32)
@@ -95,9 +98,12 @@ def train_set(task: TrainingTask, mask: int) -> TrainedSet:
 
 
 def _evaluate(
-    task: TrainingTask, given: Sequence[Answers]
+    task: TrainingTask, given: Sequence[Answers], evidence: Evidence | None
 ) -> tuple[float, dict[str, NDArray[Any]]]:
-    """Return the quality of all folds' answers, and arrays for the cache entry."""
+    """Return the quality of all folds' answers, and arrays for the cache entry.
+
+    Log loss is of scores that a temperature has calibrated, as those of the index are.
+    """
     if not given:
         return math.nan, {}
     tested = task.tested
@@ -106,6 +112,11 @@ def _evaluate(
     scores = [one.scores for one in given if one.scores is not None]
     answers = Answers(chosen, np.concatenate(scores) if scores else None)
     weights = task.weights_of(tested)
+    if task.metric.name == "log_loss" and evidence is not None:
+        by_class = task.class_weights()
+        shift = None if by_class is None else np.log(by_class)
+        known = evidence, targets, weights, shift, task.seed
+        answers = answers._replace(scores=at_best_temperature(*known))
     answers = task.metric.decided(answers, targets, weights)
     found = task.metric.evaluate(answers, targets, weights)
     if task.numbers is not None:

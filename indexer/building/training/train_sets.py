@@ -16,7 +16,7 @@ from ...cluster.workers import Workers
 from ..cache import Cache, digest
 from ..exits.checkpoints import answers_of
 from .decision import Decision
-from .fit_calibration import Evidence, evidence_of
+from .evidence import Evidence, evidence_of
 from .quality import Answers
 from .train_one_set import TrainedSet, answer_by_fold, describe, train_set
 from .training_task import TrainingTask, division_of

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
 
+from polydom.models.selection.arms import last_step
 from polydom.models.selection.learners import make_learner
 
 from ...index.quality import Task
@@ -94,6 +96,27 @@ class TrainingTask:
             weights = weights * by_class[self.codes[rows]]
             weights /= weights.mean()
         return weights
+
+    def class_weights(self) -> Floats | None:
+        """Return the weights (K,) of classes in the training of the learner.
+
+        They are the project's class weights times those that the learner itself is set
+        to. Returns None if all are equal.
+        """
+        classes = self.metric.classes
+        weights = self.items.get("class_weights")
+        found = np.ones(classes) if weights is None else weights.copy()
+        codes = self.codes
+        own = last_step(self.estimator()).get_params()
+        named = own.get("class_weight")
+        if isinstance(named, dict):
+            found *= [float(named.get(code, 1.0)) for code in range(classes)]
+        elif named in ("balanced", "balanced_subsample") or own.get("is_unbalance"):
+            present = np.unique(codes)
+            found[present] *= compute_class_weight("balanced", classes=present, y=codes)
+        if classes == 2 and own.get("scale_pos_weight"):
+            found[1] *= float(own["scale_pos_weight"])
+        return None if np.ptp(found) == 0 else found
 
     def weights_of(self, rows: Rows) -> Floats:
         """Return weights of rows for measuring quality; 1 if items have no weights."""

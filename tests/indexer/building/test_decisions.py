@@ -151,6 +151,41 @@ def test_scores_of_weighted_classes_are_of_the_shares_in_the_data(
     )
 
 
+def test_sets_compare_by_log_loss_as_it_is_after_calibration(tmp_path: Path) -> None:
+    """Naive Bayes is far too sure of the same number six times; calibrated it wins."""
+    draw = np.random.default_rng(3)
+    codes = draw.random(ROWS) < 0.5
+    strong, weak = (told * codes + draw.normal(size=ROWS) for told in (1.6, 1.2))
+    names = ["weak", *(f"s{k}" for k in range(6)), "label"]
+    rows = zip(codes, weak, strong, strict=True)
+    lines = [f"{w:.4f},{','.join([f'{s:.4f}'] * 6)},{c}" for c, w, s in rows]
+    (tmp_path / "rows.csv").write_text("\n".join([",".join(names), *lines]) + "\n")
+    groups = [
+        {"name": "one", "columns": names[:1]},
+        {"name": "six", "columns": names[1:-1]},
+    ]
+    content = {
+        "data": {"table": "rows.csv"},
+        "features": {"columns": groups},
+        "learner": {"name": "naive_bayes"},
+        "quality": {"measure": "log_loss"},
+        "search": {"folds": 3},
+        "workers": 1,
+    }
+    made = Project.from_mapping(content, folder=tmp_path)
+    index = StagedBuild(made, tmp_path / "cache").index()
+    assert index.package is not None
+    told = dict(zip(index.package.masks.tolist(), index.qualities, strict=True))
+    facts = dict(
+        zip(
+            index.package.masks.tolist(), index.package.meta["calibration"], strict=True
+        )
+    )
+    assert told[2] > 0.57
+    assert np.exp(-facts[2]["before"]["log_loss"]) < 0.5 < told[2]  # worse than a coin
+    assert np.exp(-facts[2]["after"]["log_loss"]) == pytest.approx(told[2], abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("quality", "said"),
     [

@@ -31,7 +31,7 @@ from polydom.models.early_exit.fitting_rows import (
     shuffle_scores,
     swap_columns,
 )
-from polydom.models.qwyc.calibration import ClassTests, FreshRows, calibrate
+from polydom.models.qwyc.fixed_sequence import ClassTests, FreshRows, calibrate
 from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import bundled
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from polydom.models.qwyc.calibration import ClassTests, FreshRows, calibrate
 from polydom.models.qwyc.confidence_bound import fewest_rows, upper_bound
 from polydom.models.qwyc.fit_schedule import fit_schedule
+from polydom.models.qwyc.fixed_sequence import ClassTests, FreshRows, calibrate
 from polydom.models.qwyc.promise import Promise
 from tests.support.models.votes import SCHEDULE, SCORES, noisy_votes
 

@@ -21,9 +21,9 @@ from polydom.indexer.building.exits.checkpoints import (
     fit_exits,
 )
 from polydom.indexer.building.project import Project
-from polydom.models.qwyc.calibration import ClassTests, FreshRows, calibrate
 from polydom.models.qwyc.confidence_bound import most_changed, upper_bound
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
+from polydom.models.qwyc.fixed_sequence import ClassTests, FreshRows, calibrate
 from tests.support.builds import projects
 from tests.support.builds.progresses import Stages
 from tests.support.builds.staged_build import StagedBuild

@@ -8,13 +8,16 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
+from polydom.indexer.building.training.evidence import (
+    Evidence,
+    evidence_of,
+    join_evidence,
+)
 from polydom.indexer.building.training.fit_calibration import (
     LEAST_ODDS,
-    Evidence,
     FittedCalibration,
-    evidence_of,
+    at_best_temperature,
     fit_calibration,
-    join_evidence,
 )
 from polydom.models.measures import log_loss
 from polydom.models.scoring.classifier import Classifier, Head
@@ -254,3 +257,24 @@ def test_evidence_of_parts_is_joined_if_all_have_it() -> None:
     prior = Prior(np.arange(2), np.array([0.5, 0.5]))
     assert evidence_of(prior, np.zeros((2, 1), np.float32), 2) is None
     assert not isinstance(prior, Classifier)
+
+
+def test_models_compare_by_log_loss_as_a_temperature_makes_it() -> None:
+    z, codes = drawn(1500, 3)
+    ones = np.ones(len(codes))
+
+    def loss(z: Floats) -> float:
+        found = Evidence(z, logs=False, probable=True)
+        return log_loss(codes, at_best_temperature(found, codes, ones, None, 0))
+
+    softmax = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    assert loss(z) == pytest.approx(log_loss(codes, softmax))  # it holds already
+    assert loss(6 * z) == pytest.approx(loss(z), rel=0.01)
+    shift = np.log([1.0, 2.0, 4.0])
+    weighed = Evidence(6 * (z + shift), logs=False, probable=True)
+    back = at_best_temperature(weighed, codes, ones, shift, 0)
+    assert log_loss(codes, back) == pytest.approx(loss(z), rel=0.02)
+    # few items leave scores as they are
+    few = Evidence(6 * z[:20], logs=False, probable=True)
+    kept = at_best_temperature(few, codes[:20], ones[:20], None, 0)
+    np.testing.assert_allclose(kept, few.scores(None))

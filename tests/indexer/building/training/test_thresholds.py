@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
-from polydom.indexer.building.training.calibrate import threshold_of
+from polydom.indexer.building.training.fit_decisions import threshold_of
 from polydom.indexer.building.training.quality import Answers, Metric
 from polydom.indexer.building.training.thresholds import (
     Cut,

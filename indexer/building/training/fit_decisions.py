@@ -4,9 +4,6 @@ import logging
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.class_weight import compute_class_weight
-
-from polydom.models.selection.arms import last_step
 
 from ..candidates import Candidates
 from ..prepare import Prepared
@@ -15,7 +12,6 @@ from .decision import Decision
 from .fit_calibration import fit_calibration
 from .thresholds import Cut, Goal
 from .train_sets import Trainer
-from .training_task import TrainingTask
 
 log = logging.getLogger("polydom")
 
@@ -23,7 +19,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
-def calibrate(
+def fit_decisions(
     candidates: Candidates, data: Prepared, trainer: Trainer, resources: Resources
 ) -> Trainer:
     """Fit a calibration of each candidate's scores on the tested items.
@@ -34,7 +30,7 @@ def calibrate(
     if data.task == "regression":
         return trainer
     masks, metric = candidates.masks, trainer.task.metric
-    weights = class_weights_of(trainer.task)
+    weights = trainer.task.class_weights()
     groups, seed = data.table.dataset.groups[trainer.tested], data.project.seed
     decisions, unsure = dict[int, Decision](), 0
     with resources.progress.stage("calibrating scores", len(masks)) as on_progress:
@@ -83,28 +79,6 @@ def threshold_of(cut: Cut, positive: int) -> float:
         return score
     # The first class is chosen from `score` on, so the second above 1 - score.
     return float(np.nextafter(1.0 - score, 1.0)) if score else 1.0
-
-
-def class_weights_of(task: TrainingTask) -> Floats | None:
-    """Return the weights (K,) of classes in the training of a task's learner.
-
-    They are the project's class weights times those that the learner itself is set to.
-    Returns None if all are equal.
-    """
-    classes = task.metric.classes
-    weights = task.items.get("class_weights")
-    found = np.ones(classes) if weights is None else weights.copy()
-    codes = task.codes
-    own = last_step(task.estimator()).get_params()
-    named = own.get("class_weight")
-    if isinstance(named, dict):
-        found *= [float(named.get(code, 1.0)) for code in range(classes)]
-    elif named in ("balanced", "balanced_subsample") or own.get("is_unbalance"):
-        present = np.unique(codes)
-        found[present] *= compute_class_weight("balanced", classes=present, y=codes)
-    if classes == 2 and own.get("scale_pos_weight"):
-        found[1] *= float(own["scale_pos_weight"])
-    return None if np.ptp(found) == 0 else found
 
 
 def _say_unsure(goal: Goal, unsure: int, count: int, own: int) -> None:

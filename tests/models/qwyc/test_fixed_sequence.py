@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.calibration import (
+from polydom.models.qwyc.confidence_bound import most_changed
+from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
+from polydom.models.qwyc.fixed_sequence import (
     ClassTests,
     FreshRows,
     calibrate,
@@ -18,8 +20,6 @@ from polydom.models.qwyc.calibration import (
     last_passing,
     meeting,
 )
-from polydom.models.qwyc.confidence_bound import most_changed
-from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.qwyc.promise import shares_by_class, shares_by_label
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from polydom.models.scoring.remaining_bounds import bound_remaining
