@@ -1,3 +1,3 @@
 """How right class scores are, and what thresholds of them find."""
 
-BENCHMARKS = ("thresholds",)
+BENCHMARKS = ("probabilities", "thresholds")
