@@ -428,9 +428,11 @@ class Search(Part, frozen=True):
         measured qualities as they are. A model that is slower by so little hides no
         set.
     budget_s
-        Maximum seconds of training in a search. The default for "progressive" is the
-        time of three trainings on all features, but at least 30 s and at most two
-        minutes. Other methods have no limit by default.
+        Maximum seconds of training in a search: wall seconds of all trainings, divided
+        by those that run at a time. A training from the cache counts with the seconds
+        that it took, so that a repeated build ends at the same set. The default for
+        "progressive" is the time of three trainings on all features, but at least 30 s
+        and at most two minutes. Other methods have no limit by default.
     trainings
         Maximum number of sets that "poly-dom" trains. With `trainings` or `budget_s`,
         the search begins with a large alpha and reports the alpha that it reached.
@@ -659,7 +661,7 @@ class Project(Part, frozen=True):
     learner
         The learner of all models: its name and the estimator's parameters. The default
         "auto" compares all learners. `tune_s` is the number of seconds to tune the
-        parameters that are not given.
+        parameters that are not given; it counts as `[search] budget_s` does.
     quality
         The metric of a model's answers.
     search

@@ -23,7 +23,8 @@ class TrainingOutcome:
 
     score: float  # Score on the validation rows; larger is better, finite
     train_score: float | None = None  # Score on the training rows; None if not measured
-    # `fit_s` and `score_s`: CPU seconds of training and of validating
+    # `fit_s` and `score_s`: seconds of training and of validating, by the arm's clock:
+    # processor time where learners are compared, wall time where one is tuned
     fit_s: float = 0.0
     score_s: float = 0.0
     # Distinct warnings of the learner, such as non-convergence
@@ -50,7 +51,7 @@ class Allocation:
     # failure
     score: float | None
     train_score: float | None = None
-    # CPU seconds of training and validating; if it failed, wall seconds until then
+    # `fit_s` and `score_s` of `TrainingOutcome`; if it failed, wall seconds until then
     seconds: float = 0.0
     fit_s: float = 0.0
     # The strategy's upper bound on the learner's final score; None if not computed

@@ -12,6 +12,7 @@ of the log, so a repetition from the log ends at the same training.
 """
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import numpy as np
 
 from polydom.features.errors import BadInput
 
-from .arms import ExamplesArm, last_step
+from .arms import Clock, ExamplesArm, last_step
 from .isolation import isolated
 from .learners import Task, make_learner
 from .portfolio import Setting
@@ -65,13 +66,20 @@ class SettingArm:
     measure: Score
     task: Task
     seed: int
+    now: Clock = time.monotonic
 
     def __call__(self, amount: int) -> TrainingOutcome:
         """Train on every fold; return the mean scores and the total seconds."""
         rows = amount if self.iterations is None else _rows(self.splits)
         learner = make_learner(self.at(amount), self.seed, self.task)
         arm = ExamplesArm(
-            learner, self.splits, self.measure, self.seed, scored=0, keeps=False
+            learner,
+            self.splits,
+            self.measure,
+            self.seed,
+            scored=0,
+            keeps=False,
+            now=self.now,
         )
         return arm(rows)
 
@@ -94,21 +102,24 @@ def tune(
     past: Iterable[Allocation] = (),
     progress: Callable[[Race, float], object] = lambda race, spent_s: None,
     jobs: int = 1,
+    now: Clock = time.monotonic,
 ) -> Tuned:
     """Return the best setting that is found in `tune_s` seconds.
 
-    Parameters of `setting` stay as they are if `fixed` is true; `space_of` has the
-    others. `past` is the log of an earlier call with the same arguments, `tune_s`
-    apart. `progress` gets the race and the seconds spent, after each training. `jobs`
-    is the number of trainings at a time. Raises BadProject if nothing can be tuned, and
-    BadInput if every training fails.
+    These are the wall seconds of all trainings, divided by `jobs`, the number of
+    trainings at a time. Parameters of `setting` stay as they are if `fixed` is true;
+    `space_of` has the others. `past` is the log of an earlier call with the same
+    arguments, `tune_s` apart. Its trainings count with the seconds that they took.
+    `progress` gets the race and the seconds spent, after each training. `now` is a
+    clock, in seconds. Raises BadProject if nothing can be tuned, and BadInput if every
+    training fails.
     """
     space = space_of(setting if fixed else {"name": setting["name"]})
     counted, most = space.iterations or (None, _rows(splits))
     classes = len(np.unique(splits[0].y)) if measure.labels else 1
     brackets = [
         {
-            name: SettingArm(one, counted, splits, measure, task, seed)
+            name: SettingArm(one, counted, splits, measure, task, seed, now)
             for name, one in bracket.items()
         }
         for bracket in _draw_brackets(setting, space, seed)
