@@ -174,11 +174,12 @@ def _compute_features(
     if computed.features.recipes and project.refits and project.search.folds is None:
         every = np.arange(len(computed.dataset.items))
         final = _learn(computed, [(every, np.empty(0, np.int64))], terms, resources)
-    aside = values(divided.fresh, final.features) if divided.fresh.items else None
-    unlabelled = None
-    if divided.unlabelled is not None:
-        unlabelled = values(divided.unlabelled, final.features)
-    fresh = ExitItems.of(aside, unlabelled)
+    fresh = ExitItems.of(
+        values(divided.fresh, final.features) if divided.fresh.items else None,
+        None
+        if divided.unlabelled is None
+        else values(divided.unlabelled, final.features),
+    )
     lacking, goal = terms.lacking or divided.lacking, project.exit_goal
     if not lacking and goal is not None and fresh is not None:
         lacking = fresh.lacking(goal)  # some items may have been unusable

@@ -20,7 +20,6 @@ MOST = 10**15  # largest count
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
 Above0 = Annotated[float, msgspec.Meta(gt=0, le=LARGEST)]
-PAIR = tuple[Above0, Above0]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Inside = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]

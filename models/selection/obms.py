@@ -269,19 +269,6 @@ def tree_penalty(leaves: int, features: int, *, scale: float = 1.0) -> Penalty:
     return vc_penalty(tree_dimension(leaves, features), scale=scale)
 
 
-def boosting_penalty(
-    rounds: int, leaves: int, features: int, *, scale: float = 1.0
-) -> Penalty:
-    """Return the penalty for weighted votes of `rounds` trees with `leaves` leaves.
-
-    The VC dimension of the weighted votes of T trees, each of VC dimension d, is at
-    most 2 (d + 1)(T + 1) log2(e (T + 1)) (Freund and Schapire, 1997, theorem 8).
-    """
-    dimension = tree_dimension(leaves, features)
-    votes = 2 * (dimension + 1) * (rounds + 1) * math.log2(math.e * (rounds + 1))
-    return vc_penalty(votes, scale=scale)
-
-
 def tree_dimension(leaves: int, features: int) -> float:
     """Return L log2(L D), but at least 1, for L leaves and D features.
 

@@ -14,7 +14,6 @@ from polydom.models.selection.arms import ExamplesArm
 from polydom.models.selection.learners import make_learner
 from polydom.models.selection.obms import (
     ModelClass,
-    boosting_penalty,
     choose_class,
     choose_nested,
     coarse_grid,
@@ -174,7 +173,6 @@ def test_penalties_fall_with_examples_and_rise_with_complexity() -> None:
         > tree_penalty(4, 10)(1000)
         > tree_penalty(4, 10)(4000)
     )
-    assert boosting_penalty(20, 8, 10)(1000) > boosting_penalty(10, 8, 10)(1000)
     assert tree_penalty(1, 1)(100) == pytest.approx(0.1)
 
 
