@@ -23,6 +23,7 @@ from polydom.models import compile
 from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.scoring.prior import Prior
 from polydom.server.cli.reports.index_report import built_of, detail_lines
+from tests.support.builds import recorded_times
 from tests.support.indexes.stopping_records import draw_rows, label_rows
 
 PROJECT = """\
@@ -80,7 +81,10 @@ def test_a_schedule_is_fitted_once_and_found_again(tmp_path: Path) -> None:
     assert other.schedule.promise.confidence == 0.95
 
 
-def test_boosting_behind_a_filling_stops_early_in_an_index(tmp_path: Path) -> None:
+def test_boosting_behind_a_filling_stops_early_in_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded_times.use(monkeypatch)
     project = write(tmp_path, 1600, gaps=0.1)
     boosting = PROJECT.replace('"forest"', '"boosting"').replace("100", "60")
     project.write_text(boosting.replace("rows.jsonl", "rows.csv"))
@@ -137,7 +141,10 @@ def write(folder: Path, count: int, gaps: float = 0.0) -> Path:
     return folder / "PROJECT.toml"
 
 
-def test_a_build_fits_schedules_and_says_what_they_are_worth(tmp_path: Path) -> None:
+def test_a_build_fits_schedules_and_says_what_they_are_worth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded_times.use(monkeypatch)
     project = write(tmp_path, 1600)
     index = build(project, output=tmp_path / "my.pdx")
     package = index.package
