@@ -10,6 +10,19 @@ from .learners import Task, make_learner
 
 Setting = dict[str, Any]
 
+# Settings that classifiers and regressors share.
+_BOOSTING: Mapping[str, Setting] = {
+    "boosting": {"name": "boosting"},
+    "boosting, depth 5": {"name": "boosting", "max_depth": 5, "subsample": 0.5},
+    "hist boosting": {"name": "hist_boosting"},
+    "hist boosting, 300": {
+        "name": "hist_boosting",
+        "max_iter": 300,
+        "learning_rate": 0.05,
+    },
+    "hist boosting, wide": {"name": "hist_boosting", "max_leaf_nodes": 127},
+}
+
 # Settings of classifiers that can be compiled. Of equals the first setting wins, so
 # cheap models come first. In a race, the first setting of a class stands for the class.
 SERVABLE: Mapping[str, Setting] = {
@@ -46,27 +59,8 @@ SERVABLE: Mapping[str, Setting] = {
     "bagging": {"name": "sklearn.ensemble:BaggingClassifier", "n_estimators": 50},
     "ada boost": {"name": "ada_boost"},
     "ada boost, 200": {"name": "ada_boost", "n_estimators": 200},
-    "boosting": {"name": "boosting"},
-    "boosting, depth 5": {"name": "boosting", "max_depth": 5, "subsample": 0.5},
-    "hist boosting": {"name": "hist_boosting"},
-    "hist boosting, 300": {
-        "name": "hist_boosting",
-        "max_iter": 300,
-        "learning_rate": 0.05,
-    },
-    "hist boosting, wide": {"name": "hist_boosting", "max_leaf_nodes": 127},
+    **_BOOSTING,
 }
-
-_LIGHTGBM: Setting = {"name": "lightgbm:LGBMClassifier", "n_jobs": 1, "verbose": -1}
-
-# Settings that need a library that may be missing. All settings use one thread, because
-# a race compares CPU seconds.
-BOOSTED: Mapping[str, Setting] = {
-    "lightgbm": _LIGHTGBM,
-    "lightgbm, wide": {**_LIGHTGBM, "num_leaves": 127},
-    "xgboost": {"name": "xgboost:XGBClassifier", "n_jobs": 1},
-}
-
 
 # Settings of regressors, for targets that are numbers.
 NUMBERS: Mapping[str, Setting] = {
@@ -91,25 +85,25 @@ NUMBERS: Mapping[str, Setting] = {
     "extra trees, leaves of 5": {"name": "extra_trees", "min_samples_leaf": 5},
     "extra trees, 300": {"name": "extra_trees", "n_estimators": 300},
     "bagging": {"name": "sklearn.ensemble:BaggingRegressor", "n_estimators": 50},
-    "boosting": {"name": "boosting"},
-    "boosting, depth 5": {"name": "boosting", "max_depth": 5, "subsample": 0.5},
-    "hist boosting": {"name": "hist_boosting"},
-    "hist boosting, 300": {
-        "name": "hist_boosting",
-        "max_iter": 300,
-        "learning_rate": 0.05,
-    },
-    "hist boosting, wide": {"name": "hist_boosting", "max_leaf_nodes": 127},
+    **_BOOSTING,
 }
 
-_LIGHTGBM_OF_NUMBERS: Setting = {**_LIGHTGBM, "name": "lightgbm:LGBMRegressor"}
 
-BOOSTED_NUMBERS: Mapping[str, Setting] = {
-    "lightgbm": _LIGHTGBM_OF_NUMBERS,
-    "lightgbm, wide": {**_LIGHTGBM_OF_NUMBERS, "num_leaves": 127},
-    "xgboost": {"name": "xgboost:XGBRegressor", "n_jobs": 1},
-}
+def _of_libraries(kind: str) -> dict[str, Setting]:
+    """Return settings that need a library that may be missing.
 
+    All settings use one thread, because a race compares CPU seconds.
+    """
+    lightgbm = {"name": f"lightgbm:LGBM{kind}", "n_jobs": 1, "verbose": -1}
+    return {
+        "lightgbm": lightgbm,
+        "lightgbm, wide": {**lightgbm, "num_leaves": 127},
+        "xgboost": {"name": f"xgboost:XGB{kind}", "n_jobs": 1},
+    }
+
+
+BOOSTED = _of_libraries("Classifier")
+BOOSTED_NUMBERS = _of_libraries("Regressor")
 _PORTFOLIOS: Mapping[Task, tuple[Mapping[str, Setting], Mapping[str, Setting]]] = {
     "classes": (SERVABLE, BOOSTED),
     "regression": (NUMBERS, BOOSTED_NUMBERS),

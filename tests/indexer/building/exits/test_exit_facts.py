@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polydom.indexer.building.exits.early_forecasts import compare_forecasts, measure
+from polydom.indexer.building.exits.exit_facts import compare_forecasts, measure
 from polydom.models.measures import brier, calibration_error, log_loss
 from tests.support.indexes.stopping_records import draw_rows, label_rows, make_index
 
