@@ -2,6 +2,7 @@
 
 python -m benchmarks in_time                Adult, covtype20k and rows like a bank's
 python -m benchmarks in_time --sets adult   one of them
+python -m benchmarks in_time --served       only real servers; builds two indexes
 
 Models are trained on three quarters of the training rows, exits are fitted to the rest.
 Every row of the test gets so much time for its model, by the processor's clock of the
@@ -17,6 +18,7 @@ whole forest visits. A late answer is wrong.
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,7 @@ from .. import report
 from ..data.bundled import load_tumours
 from ..data.tables import SETS, Codes, Rows, Split
 from ..models.boosting import TREES
+from .served_in_time import over_http
 from .squirrel import accuracies, backward_order, node_shares
 
 ALPHA = 0.005
@@ -192,16 +195,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser = report.options(__name__, data=True)
     sets = ["adult", "covtype20k", "bank"]
     parser.add_argument("--sets", nargs="+", choices=[*SETS, "bank"], default=sets)
+    parser.add_argument("--served", action="store_true", help="ask servers only")
+    parser.add_argument("--cache", type=Path, help="keep the servers' indexes here")
     args = parser.parse_args(arguments)
     if args.quick:
-        report.tell({"in time": lines("tumours", load_tumours(), 40, 50)}, args)
+        found = lines("tumours", load_tumours(), 40, 50)
+        report.tell({"in time": found, "served": over_http(20, None, True)}, args)
         return
-    report.need(args, *(name for name in args.sets if name != "bank"))
+    names = [] if args.served else args.sets
+    report.need(args, "adult", *(name for name in names if name != "bank"))
     found = []
-    for name in args.sets:
+    for name in names:
         rows = like_a_bank() if name == "bank" else SETS[name](args.data_folder)
         found += lines(name, rows, TREES, TESTED)
-    report.tell({"in time": found}, args)
+    served = over_http(TESTED, args.cache, False)
+    report.tell({"in time": found, "served": served}, args)
 
 
 if __name__ == "__main__":

@@ -151,15 +151,19 @@ def build_default(
     folder: Path,
     quick: bool,
     learner: dict[str, Any] | None = None,
+    **changes: Any,
 ) -> Path:
-    """Build what `polydom init` writes, perhaps with another learner; its file."""
+    """Build what `polydom init` writes, perhaps with another learner; its file.
+
+    `changes` replace further parts of the project.
+    """
     with prints_to_stderr():
         init(folder / "PROJECT.toml", Start(START[kind]))
     project = Project.load(folder / "PROJECT.toml")
     source = project.data.texts or project.data.table or project.data.images
     assert source is not None
     write_items(kind, items, folder / source)
-    project = msgspec.structs.replace(project, seed=seed, workers=1)
+    project = msgspec.structs.replace(project, seed=seed, workers=1, **changes)
     if learner is not None:
         project = msgspec.structs.replace(project, learner=learner)
     if quick:
