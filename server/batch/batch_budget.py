@@ -12,7 +12,7 @@ from polydom.features.errors import BadFeature, BadItem, PolydomError, without_f
 from polydom.features.items import Item
 
 from ..engine.budget import MoneyBudget
-from ..engine.execution import PlanExecution
+from ..engine.plan_execution import PlanExecution
 from ..engine.planner import Planner
 from ..engine.request import Caller, Outcome, Request
 from ..schema.wire import Totals

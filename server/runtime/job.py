@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ..engine.execution import Execution, begin
+from ..engine.base_execution import Execution
+from ..engine.execution import begin
 from ..engine.planner import Choice, Planner
 from ..engine.request import Outcome, Request
 from .work_queue import WorkQueue

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from polydom.features.items import text_item
+from polydom.server.engine.anytime_execution import AnytimeExecution
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.execution import AnytimeExecution, begin
+from polydom.server.engine.execution import begin
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Outcome, Request
 from tests.support.clock import Clock

@@ -11,8 +11,9 @@ from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.server.batch.batch_budget import BatchBudget
+from polydom.server.engine.base_execution import Execution
 from polydom.server.engine.budget import Deadline, MoneyBudget
-from polydom.server.engine.execution import Execution, begin, execute
+from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.request import Request
 from polydom.server.errors import Abandoned
 from tests.support.clock import Clock

@@ -22,7 +22,8 @@ from polydom.indexer.index.index import Index
 from polydom.server.batch.batch_budget import Answered
 from polydom.server.client.messages import read_answer
 from polydom.server.engine.budget import MoneyBudget
-from polydom.server.engine.execution import PlanExecution, execute
+from polydom.server.engine.execution import execute
+from polydom.server.engine.plan_execution import PlanExecution
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Outcome, Request
 from polydom.server.offline_scoring.output_file import PartialOutput
