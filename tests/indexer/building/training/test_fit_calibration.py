@@ -8,13 +8,13 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
+from polydom.indexer.building.training.calibration_forms import LEAST_ODDS
 from polydom.indexer.building.training.evidence import (
     Evidence,
     evidence_of,
     join_evidence,
 )
 from polydom.indexer.building.training.fit_calibration import (
-    LEAST_ODDS,
     FittedCalibration,
     at_best_temperature,
     fit_calibration,
