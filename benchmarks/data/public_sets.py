@@ -212,8 +212,17 @@ SETS: dict[str, tuple[File, ...]] = {
         ),
     ),
 }
-# what nobody says may be copied: where to get it, and how it has to lie
+# what nobody says may be copied, or no sum is known of: where it is, how it has to lie
 ELSEWHERE = {
+    "credit": """\
+"Default of Credit Card Clients" of the UCI repository, https://doi.org/10.24432/C55S3H,
+30,000 customers and 23 columns. Save its sheet as {folder}/UCI_Credit_Card.csv.""",
+    "kddcup99": """\
+"KDD Cup 1999 Data" of the UCI repository, https://doi.org/10.24432/C51C7N. Put its
+kddcup.data_10_percent.gz, 494,021 connections and 41 columns, in {folder}.""",
+    "bank": """\
+"Bank Marketing" of the UCI repository, https://doi.org/10.24432/C5K306. Put
+bank-full.csv of its bank.zip, 45,211 calls and 16 columns, in {folder}.""",
     "scene15": """\
 Its licence is not stated, so you have to get it yourself: the 15 scene categories of
 Lazebnik, Schmid and Ponce (2006), 4,485 grey JPEGs, which its authors' pages and

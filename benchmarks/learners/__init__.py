@@ -1,3 +1,3 @@
 """Which learners, and which sets of features, a build chooses."""
 
-BENCHMARKS = ("selection", "expected", "defaults")
+BENCHMARKS = ("selection", "columns", "expected", "defaults")
