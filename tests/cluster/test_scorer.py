@@ -110,7 +110,9 @@ def test_ray_data_is_answered_as_here(
 ) -> None:
     data = pytest.importorskip("ray.data")
 
-    blocks = data.from_arrow(table).repartition(6)
+    blocks = data.from_arrow(
+        [table.slice(start, 100) for start in range(0, COUNT, 100)]
+    )
     scored = blocks.map_batches(scorer.table, batch_format="pyarrow", batch_size=size)
     assert by_id(scored.take_all()) == expected
 

@@ -27,7 +27,6 @@ from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
     GroupKFold,
-    RandomizedSearchCV,
     TunedThresholdClassifierCV,
     cross_val_score,
     learning_curve,
@@ -287,15 +286,12 @@ def test_scikit_learns_tools_take_it(learner: str) -> None:
         OneVsRestClassifier(model),
     ]
     if learner == "tree":
-        search = RandomizedSearchCV(model, {"budget_ms": [0, 5.0]}, n_iter=2, cv=2)
         fixed = FixedThresholdClassifier(model, threshold=0.4, pos_label="yes")
-        tools += [fixed, StackingClassifier([("index", model)], cv=2), search]
+        tools.append(fixed)
     for tool in tools:
         assert tool.fit(X, y).score(X, y) > 0.8, tool
     divided: dict[str, Any] = {"cv": GroupKFold(2), "groups": np.arange(100) // 4}
     assert cross_val_score(model, X, y, scoring="roc_auc", **divided).mean() > 0.8
-    if learner == "tree":
-        assert search.best_params_ == {"budget_ms": 5.0}
 
 
 @pytest.mark.parametrize("of", [list, pd.Series, pl.Series, pa.array])

@@ -178,7 +178,9 @@ def test_qwyc_prefers_a_cheap_model_that_settles_fewer_rows() -> None:
 
 @pytest.mark.parametrize("method", ["polydom", "qwyc", "fixed"])
 @pytest.mark.parametrize("sides", ["both", "negative"])
-@pytest.mark.parametrize("alpha", [0.0, 0.005, 0.05])
+@pytest.mark.parametrize(
+    "alpha", [0.0, pytest.param(0.005, marks=pytest.mark.jit), 0.05]
+)
 def test_a_schedule_changes_at_most_alpha_of_the_rows_it_was_fitted_on(
     method: Any, sides: Any, alpha: float
 ) -> None:
@@ -325,7 +327,9 @@ def test_levels_are_what_the_neighbours_say(rows: int, near: int) -> None:
     np.testing.assert_allclose(levels[first:end], slow[first:end], atol=0.51)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.jit) for seed in (1, 2))]
+)
 def test_the_highest_price_lets_no_row_stop_wrongly(seed: int) -> None:
     """Even where neighbours say that what is right is likely to be wrong."""
     draws = np.random.default_rng(seed)
@@ -508,7 +512,7 @@ def test_margin_impurity_agrees_with_counting_by_hand(
     np.testing.assert_allclose(impurity, slow)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.01, 0.1])
+@pytest.mark.parametrize("alpha", [0.0, pytest.param(0.01, marks=pytest.mark.jit), 0.1])
 def test_at_most_alpha_of_the_fitted_choices_change(alpha: float) -> None:
     scores = noisy_rounds(few(1000), 20)
     bias = np.array([0.1, 0.0, -0.1, 0.0])

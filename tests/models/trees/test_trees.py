@@ -146,7 +146,9 @@ def test_trees_behind_a_scaler_decide_as_scikit_learn(learner: str) -> None:
 
 
 @pytest.mark.parametrize("learner", ["boosting", "histogram", "adaboost"])
-@pytest.mark.parametrize("name", ["breast_cancer", "wine"])
+@pytest.mark.parametrize(
+    "name", ["breast_cancer", pytest.param("wine", marks=pytest.mark.jit)]
+)
 def test_raw_scores_of_boosting_are_bit_equal(name: str, learner: str) -> None:
     X, y = bundled(name)
     fitted = fit(LEARNERS[learner], X, y)
