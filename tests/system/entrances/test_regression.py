@@ -222,7 +222,7 @@ def test_scored_numbers_have_columns_of_their_own(
         rows = parquet.read_table(output).to_pylist()
     assert [*rows[0]] == [
         *("item", "value", "low", "high", "features", "expected_quality", "cost"),
-        *("error", "unknown", "missing"),
+        *("error", "unknown", "missing", "reason"),
     ]
     *scored, bad = rows
     for row, text in zip(scored, TEXTS, strict=True):
