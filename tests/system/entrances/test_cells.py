@@ -62,7 +62,7 @@ name = "tree"
 max_depth = 8
 
 [search]
-budget_s = 1
+budget_s = 0.3
 
 [costs]
 items = 10

@@ -48,7 +48,7 @@ name = "tree"
 max_depth = 6
 
 [search]
-budget_s = 1
+budget_s = 0.3
 
 [costs]
 items = 10
