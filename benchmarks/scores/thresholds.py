@@ -85,7 +85,7 @@ QUICK = {"drawn": Case(drawn, "", 300)}
 
 WAYS: dict[str, tuple[Goal | None, dict[str, Any]]] = {
     "default": (None, {}),
-    "balanced weights": (None, {"measure": "accuracy", "class_weights": "balanced"}),
+    "balanced weights": (None, {"measure": "balanced_accuracy"}),
     "precision at recall .8": (
         Goal("precision_at", RECALL),
         {"measure": "precision_at", "at": {"recall": RECALL}},
