@@ -2,8 +2,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-# Processes that share the files of tests: as many as CI has cores.
-WORKERS ?= 2
+# Processes that share the files of tests: one more than CI has cores, since tests wait for servers and browsers.
+WORKERS ?= 3
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore=tests/cluster
 
 # Tests of what has kernels run twice: the second time interpreted, which shows their lines to coverage

@@ -316,6 +316,12 @@ class MetaFacts(msgspec.Struct):
                 f"{', '.join(sorted(facts.weights))}"
             )
         exits_of(meta)
+        if (
+            facts.search
+            and facts.search.sequences is UNSET
+            and UNSET in (facts.search.alpha, facts.search.tolerance)
+        ):
+            raise BadIndexFile("damaged: its search has no alpha or no tolerance")
         for race in races_of(meta):
             if not race.curves.get(race.learner):
                 raise BadIndexFile(

@@ -132,7 +132,7 @@ def test_a_small_build_needs_no_shared_folder(
     assert (tmp_path / "on.pdx").read_bytes() == made.expected
 
 
-@pytest.mark.parametrize("function", ["_compute_chunk", "score_part", "_train"])
+@pytest.mark.parametrize("function", ["_compute_chunk", "score_part", "train_set"])
 def test_a_build_goes_on_where_a_worker_is_killed_and_does_nothing_twice(
     function: str, made: Made, dask_cluster: DaskCluster, tmp_path: Path
 ) -> None:
@@ -156,7 +156,7 @@ def test_a_build_whose_workers_are_all_killed_says_so_and_goes_on_later(
     monkeypatch.setattr("polydom.indexer.cluster.workers.WAIT_S", 1.0)  # instead of 10
 
     def kill_all_at_the_fifth(name: str, count: int) -> None:
-        if (name, count) == ("_train", 5):
+        if (name, count) == ("train_set", 5):
             killed_s.append(time.monotonic())
             while dask_cluster.workers:
                 dask_cluster.kill_worker()
@@ -169,14 +169,14 @@ def test_a_build_whose_workers_are_all_killed_says_so_and_goes_on_later(
             build(project, executor=executor, output=tmp_path / "x.pdx")
         assert time.monotonic() - killed_s[0] < 30
     assert not (tmp_path / "x.pdx").exists()
-    before = [call for call in executor.done if call[0] == "_train"]
+    before = [call for call in executor.done if call[0] == "train_set"]
     dask_cluster.restore()
     with dask_executor(dask_cluster) as again:
         build(made.on(shared=shared), executor=again, output=tmp_path / "on.pdx")
     assert (tmp_path / "on.pdx").read_bytes() == made.expected
     known = {pickle.dumps(call) for call in before}
     assert not known & {pickle.dumps(call) for call in again.given}
-    assert {name for name, _ in again.given} == {"_train"}
+    assert {name for name, _ in again.given} == {"train_set"}
 
 
 def test_an_interrupted_build_leaves_the_cluster_to_others_and_goes_on_later(
@@ -210,7 +210,7 @@ def test_a_build_on_ray_goes_on_where_a_node_is_killed(
     from polydom.indexer.cluster.ray import RayExecutor
 
     def kill_at_the_third(name: str, count: int) -> None:
-        if (name, count) == ("_train", 3):
+        if (name, count) == ("train_set", 3):
             ray_cluster.kill_node()
 
     shared = made.measured(tmp_path / "shared")
@@ -301,7 +301,7 @@ def test_a_worker_that_comes_later_is_refused_too(
     made: Made, dask_cluster: DaskCluster, tmp_path: Path
 ) -> None:
     def add_another(name: str, count: int) -> None:
-        if (name, count) == ("_train", 2):
+        if (name, count) == ("train_set", 2):
             dask_cluster.add_worker(PYTHONPATH=with_another_scipy(tmp_path))
 
     shared = made.measured(tmp_path / "shared")

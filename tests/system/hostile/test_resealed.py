@@ -193,6 +193,7 @@ TRUE_OTHERWISE = {
     r"package\.meta\.samples.*": "other items; those that are none stop the warm-up",
     r"package\.meta\.exits.*": "fitted to other items, or not told of",
     r"package\.meta\.(items|tested|skipped|remarks|observed|refitted).*": "other data",
+    r"package\.meta\.found.*": "a threshold finds other shares of other data",
     r"package\.meta\.(learner|selection|search|testing).*": "built in another way",
 }
 

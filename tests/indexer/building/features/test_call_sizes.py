@@ -103,5 +103,5 @@ def test_a_call_is_smaller_than_a_page(
     cluster = Cluster(shared=str(tmp_path / "shared"))
     executor = SizesOfCalls()
     build(msgspec.structs.replace(loaded, cluster=cluster), executor=executor)
-    assert functions | {"_train"} <= executor.largest.keys()
+    assert functions | {"train_set"} <= executor.largest.keys()
     assert max(executor.largest.values()) < MOST, executor.largest
