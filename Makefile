@@ -13,7 +13,7 @@ KERNELS = $(patsubst %/kernels,tests/%,$(wildcard models/*/kernels indexer/*/ker
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test all-but-compiled compiled clusters interpreted times coverage check style install browser dist lowest clean
+.PHONY: demo test style-then-clusters interpreted-then-compiled compiled clusters interpreted times coverage check style install browser dist lowest clean
 
 DEVELOPMENT = --editable '.[dask,grpc,image,plot,ray]' --group dev
 
@@ -44,14 +44,17 @@ demo: install
 # Everything that must hold before a change lands.
 test:
 	$(MAKE) -j2 install browser
-	$(MAKE) -j2 compiled all-but-compiled
+	$(MAKE) -j2 style-then-clusters interpreted-then-compiled
 	$(MAKE) times
 
-# These run beside `compiled`, which takes longer. Of `check`, tests of the pages build the documents as strictly.
-all-but-compiled:
+# Neither core waits for the other's part. Of `check`, tests of the pages build the documents as strictly.
+style-then-clusters:
 	$(MAKE) style
 	$(MAKE) clusters
+
+interpreted-then-compiled:
 	$(MAKE) interpreted
+	$(MAKE) compiled
 
 # Threads of libraries wait for one another by spinning, for minutes where two processes share the cores.
 # LightGBM has as many as there are cores, whatever it is told: they are to sleep meanwhile.
