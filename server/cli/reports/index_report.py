@@ -218,7 +218,7 @@ def _score_lines(facts: Facts, built: MetaFacts, row: int) -> Iterator[str]:
     if found is not None:
         shares = {"recall": found.recall, "precision": found.precision}
         listed = [
-            f"{name} {one.share:.3f} ({one.low:.3f} to {one.high:.3f} with 95 %)"
+            f"{name} {one.share:.3f} ({one.low:.3f} to {one.high:.3f} with 95%)"
             for name, one in shares.items()
             if one is not None
         ]
@@ -579,7 +579,7 @@ def show_schedules(facts: Facts, console: "Console") -> None:
                     ", ".join((facts.sets or [])[plan.row]),
                 )
             )
-    heads = ["mean", "99 %", "of", "mean us", "99 % us", "whole us"]
+    heads = ["mean", "99%", "of", "mean us", "99% us", "whole us"]
     heads.append("features, in computing order")
     if rows:
         title = "models that stop early: base models used, and us"

@@ -100,7 +100,7 @@ def said(
         (
             {"found": [FOUND, None, FOUND, FOUND]},
             "of 36 held-out items of the class and all others: recall 0.806 (0.640 to "
-            "0.918 with 95 %)",
+            "0.918 with 95%)",
         ),
         (
             {"search": {"expanded": 5}},
