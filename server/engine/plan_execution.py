@@ -122,6 +122,8 @@ class TimedExecution(Execution):
         planner = self._planner
         if not (self._audits and planner.audit.share):
             return False
+        if self._request.threshold is not None:  # it takes no exit, and labels anew
+            return False
         stops = planner.early_exits[plan.row] is not None and not self._request.exact
         return (plan.exits or stops) and planner.audit.due()
 

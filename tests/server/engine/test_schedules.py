@@ -168,14 +168,22 @@ def test_answers_that_could_not_be_early_are_not_drawn() -> None:
     planner = planner_of(make_index(), audit=1.0)
     for one in answers(planner, exact=True):
         assert (one.audit, one.passed) == (None, False)
+    both = planner_of(with_checkpoint(), audit=1.0)
+    for one in answers(both, exact=True, threshold=0.25):
+        assert (one.audit, one.passed) == (None, False)
 
 
-def test_a_checkpoint_that_is_sure_answers_by_a_whole_model() -> None:
+def with_checkpoint() -> Index:
+    """An index whose last plan has an exit after its first feature, too."""
     index = make_index()
     package = index.package
     assert package is not None
     margins = ((math.inf,), (math.inf, math.inf), (math.inf, 0.6, math.inf))
-    both = planner_of(replace(index, package=replace(package, margins=margins)))
+    return replace(index, package=replace(package, margins=margins))
+
+
+def test_a_checkpoint_that_is_sure_answers_by_a_whole_model() -> None:
+    both = planner_of(with_checkpoint())
     kinds = set()
     for one in answers(both):
         kinds.add((one.row, one.reason, one.early, one.base_models is None))
