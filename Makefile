@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test style-then-clusters interpreted-then-compiled compiled clusters interpreted times coverage check style install browser dist lowest clean
 
-DEVELOPMENT = --editable '.[dask,grpc,image,plot,ray]' --group dev
+DEVELOPMENT = --editable '.[dask,grpc,image,onnx,plot,ray]' --group dev
 
 # A new virtual environment with polydom, its extras and the development tools, which include those of `boosting`.
 install: $(VENV)/installed

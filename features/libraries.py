@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from .own_modules import others_modules
 from .syntax import OURS
 
-EXTRAS = frozenset(("boosting", "image", "parquet"))  # extras of polydom that compute
+EXTRAS = frozenset(("boosting", "image", "onnx"))  # extras of polydom that compute
 NO_EXTRAS = frozenset[str]()
 # Requirements of polydom for serving and printing: no value or model depends on them.
 SPEAKING = frozenset(

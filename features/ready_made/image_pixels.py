@@ -58,6 +58,39 @@ def decode_small(data: bytes) -> NDArray[np.uint8]:
     return np.asarray(colours.resize(side, Image.Resampling.BOX))
 
 
+def decode_colours(data: bytes, side: int) -> Image.Image:
+    """Decode an image to upright colours, each side of at least `side` pixels.
+
+    A JPEG is decoded at the smallest scale of 1, 1/2, 1/4 and 1/8 that has so many
+    pixels each way. An image that is smaller keeps its size. Transparency is ignored.
+    """
+    picture = open_picture(data)
+    picture.file.draft("RGB", (side, side))
+    loaded = load(picture.file, data)
+    colours = loaded if loaded.mode == "RGB" else to_colours(loaded)
+    return turned(colours, picture.orientation)
+
+
+def resized(
+    picture: Image.Image, width: int, height: int, *, crops: bool
+) -> Image.Image:
+    """Resize an image to `width` x `height` pixels, with linear interpolation.
+
+    If `crops` is True, the largest centred part with these proportions is resized, and
+    otherwise the whole image, whose proportions are lost.
+    """
+    box = None
+    if crops:
+        scale = min(picture.width / width, picture.height / height)
+        left = (picture.width - scale * width) / 2
+        top = (picture.height - scale * height) / 2
+        box = (left, top, picture.width - left, picture.height - top)
+    # Pillow first reduces a much larger image by a whole factor, which is fast.
+    return picture.resize(
+        (width, height), Image.Resampling.BILINEAR, box, reducing_gap=2.0
+    )
+
+
 def load(picture: ImageFile, data: bytes) -> Image.Image:
     """Decode the pixels of an opened picture; `data` are the bytes of its file."""
     try:

@@ -88,6 +88,7 @@ def package_index(
         mean_s=exits.mean_costs if exits.evaluators else np.empty(0),
         ends=exits.ends,
         learned=data.final.features.learned,
+        networks=data.final.features.networks,
         measure=data.metric.name,
         accuracies=accuracies,
         intervals=intervals_of(masks, data, trainer),

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import SIZE_NAMES, Kind
+from polydom.features.networks.terms import NetworkTerms
 from polydom.features.readers.csv_file import check_form
 from polydom.features.sizes import Size, read_size
 from polydom.features.tables.dates import DateOrder
@@ -237,12 +238,15 @@ class Features(Part, frozen=True):
         Groups of a table's columns.
     others
         If true, each column outside all groups is a feature of its own.
+    networks
+        Neural networks whose pieces are features.
     """
 
     use: list[str] = []
     files: list[str] = []
     columns: list[Columns] = []
     others: bool = False
+    networks: list[NetworkTerms] = []
 
 
 class Quality(Part, frozen=True):

@@ -1,6 +1,6 @@
 """The features, models and costs that a server needs in addition to the look-up."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.errors import BadIndexFile
 from polydom.features.extract import Extractor
 from polydom.features.items import Kind
-from polydom.features.ready_made.learned_text import TermWeights
+from polydom.features.networks.network import Network
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.early_exit.model_part import ModelPart
 from polydom.models.scoring.classifier import border_of
@@ -20,7 +20,7 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 
 from .quality import Task, task_of
-from .stored_features import StoredFeature, load_extractor
+from .stored_features import Learned, StoredFeature, load_extractor
 
 Orders = tuple[tuple[int, ...], ...]
 
@@ -74,8 +74,10 @@ class Package:
     # `ends[r][k]` is the share of the items that plan r answers after k features. Empty
     # in an index without exits and schedules, and if the share is not known.
     ends: tuple[tuple[float, ...], ...] = ()
-    # Term weights of the learned features, by feature name
-    learned: Mapping[str, TermWeights] = field(default_factory=dict)
+    # What the build learned of features, by feature name
+    learned: Learned = field(default_factory=dict)
+    # Networks of which features are pieces
+    networks: tuple[Network, ...] = ()
     # Name of the quality, from `quality.OF_CLASSES` or `quality.OF_NUMBERS`.
     measure: str = "accuracy"
     # (C,) float64: Expected accuracy of each candidate if quality is another measure
@@ -203,7 +205,7 @@ class Package:
         `files` are the user's files with features. Raises BadIndexFile if the steps
         that the features need differ from those in `costs`.
         """
-        extractor = load_extractor(self.features, files, self.learned)
+        extractor = load_extractor(self.features, files, self.learned, self.networks)
         steps = len(extractor.steps), len(self.costs.step_coefficients)
         if extractor.needs != self.costs.needs or steps[0] != steps[1]:
             raise BadIndexFile("damaged: its features need other steps than it says")

@@ -16,6 +16,8 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint
 from polydom.features.loading import load_features
+from polydom.features.networks.network import Network, Stage
+from polydom.features.networks.pooled import Projection
 from polydom.features.ready_made.learned_text import TermWeights, recipes_by_name
 from polydom.features.tables.column_features import columns
 from polydom.features.tables.dates import DateOrder, Part
@@ -25,7 +27,9 @@ from polydom.features.wording import hint
 
 from .built_facts import LARGEST
 
-NOT_ANY: Mapping[str, TermWeights] = {}
+# What a build learned of features, by name: scores of texts, and reductions of columns.
+Learned = Mapping[str, TermWeights | Projection]
+NOT_ANY: Learned = {}
 
 OWN_CURE = (
     "its code, its version, data in a global variable or a module of your own that it "
@@ -54,6 +58,17 @@ class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strength: float | None = None
 
 
+class StoredReduction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Facts about a network's feature whose columns a build reduced.
+
+    The projection is stored as arrays.
+    """
+
+    columns: Annotated[int, msgspec.Meta(ge=1)]  # Number of columns before
+    kept: Annotated[float, msgspec.Meta(ge=0, le=1)]  # Share of the variance that stays
+    items: int  # Number of items that the projection was fitted on
+
+
 class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of free text from which a text feature is computed; see `TextOf`."""
 
@@ -76,7 +91,8 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One feature of an index.
 
     `columns` is set for a group of a record's columns, `learned` for a feature that was
-    learned from labelled texts, and `text` for a text feature of a record's column.
+    learned from labelled texts, `text` for a text feature of a record's column, and
+    `stage` for a piece of a network, with `reduced` if a build reduced its columns.
     """
 
     name: str
@@ -92,12 +108,16 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # SHA-256 of the files that the feature and its steps declare, by name. The names
     # are compared with those in the code, and never opened.
     files: dict[str, str] | UnsetType = UNSET
+    stage: Stage | UnsetType = UNSET
+    reduced: StoredReduction | UnsetType = UNSET
 
     @property
     def reads(self) -> list[str] | None:
         """Columns that the feature reads; None for a function, which may read any."""
         if self.text is not UNSET:
             return [self.text.column]
+        if self.stage is not UNSET:
+            return self.stage.columns
         return None if self.columns is None else self.columns.columns
 
     @property
@@ -115,7 +135,8 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_extractor(
     stored: Sequence[StoredFeature],
     files: Sequence[Path] = (),
-    learned: Mapping[str, TermWeights] = NOT_ANY,
+    learned: Learned = NOT_ANY,
+    networks: Sequence[Network] = (),
     *,
     building: bool = False,
 ) -> Extractor:
@@ -123,13 +144,15 @@ def load_extractor(
 
     `files` are the user's files with features, because an index never names files. Each
     file runs once, so features that share a step get the same step object. `learned`
-    has the term weights of learned features, by name. If `building`, every column may
-    be NaN, since the gaps are not known yet. Raises BadFeature if the fingerprint of a
+    has what a build learned of features, by name; `networks` are the networks of which
+    features are pieces. If `building`, every column may be NaN, since the gaps are not
+    known yet. Raises BadFeature if the fingerprint of a
     feature's code differs from the stored fingerprint, or the content of a file that
     the code declares from the stored checksum.
     """
     own = {feature.name: feature for feature in load_features([], files)}
-    features = [_resolve(feature, own, learned) for feature in stored]
+    known = {network.facts.name: network for network in networks}
+    features = [_resolve(feature, own, learned, known) for feature in stored]
     refuse_changed(features, [one.files or {} for one in stored])
     gaps = [one.gaps or () for one in stored]
     widths = [feature.width for feature in stored]
@@ -139,7 +162,8 @@ def load_extractor(
 def _resolve(
     stored: StoredFeature,
     own: Mapping[str, Feature],
-    learned: Mapping[str, TermWeights],
+    learned: Learned,
+    networks: Mapping[str, Network],
 ) -> Feature:
     if stored.text is not UNSET:
         _refuse_other_text(stored, stored.text)
@@ -147,6 +171,8 @@ def _resolve(
         feature = columns(stored.name, **msgspec.structs.asdict(stored.columns))
     elif stored.learned is not UNSET:
         feature = _learned(stored, learned)
+    elif stored.stage is not UNSET:
+        feature = _piece(stored, stored.stage, learned, networks)
     elif stored.ready_made:
         (feature,) = load_features([stored.function])
     else:
@@ -179,11 +205,32 @@ def _refuse_other_text(stored: StoredFeature, text: StoredText) -> None:
         )
 
 
-def _learned(stored: StoredFeature, learned: Mapping[str, TermWeights]) -> Feature:
+def _piece(
+    stored: StoredFeature,
+    stage: Stage,
+    learned: Learned,
+    networks: Mapping[str, Network],
+) -> Feature:
+    if stage.network not in networks:
+        raise BadFeature(f"feature {stored.name!r} is of a network that is not there")
+    projection = learned.get(stored.name)
+    if (stored.reduced is UNSET) != (projection is None) or isinstance(
+        projection, TermWeights
+    ):
+        raise BadFeature(f"feature {stored.name!r} lacks what reduces its columns")
+    network = networks[stage.network]
+    feature = network.feature(stage.variant, stage.piece, projection)
+    if feature.name != stored.function or network.reads != stage.columns:
+        raise BadFeature(f"feature {stored.name!r} is another piece of its network")
+    return feature
+
+
+def _learned(stored: StoredFeature, learned: Learned) -> Feature:
     recipes, name = recipes_by_name(), stored.function
-    if name not in recipes or stored.name not in learned:
+    weights = learned.get(stored.name)
+    if name not in recipes or not isinstance(weights, TermWeights):
         raise BadFeature(
             f"there is no recipe by which a feature {name!r} is learned; "
             f"{hint(name, [*recipes])}"
         )
-    return recipes[name].feature(learned[stored.name])
+    return recipes[name].feature(weights)

@@ -24,6 +24,9 @@ from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint, unsteady
 from polydom.features.items import Kind
 from polydom.features.loading import load_features
+from polydom.features.networks.facts import NetworkFacts
+from polydom.features.networks.network import Network
+from polydom.features.networks.pooled import PARTS, Projection
 from polydom.features.ready_made.learned_text import TermWeights, recipes_by_name
 from polydom.features.tables.column_features import columns, learn_texts
 from polydom.features.tables.exact_numbers import Shift, learn_numbers
@@ -35,6 +38,7 @@ from ...index.file.pdx_file import excess
 from ...index.package import MOST_BITS
 from ...index.stored_features import (
     NOT_ANY,
+    Learned,
     StoredColumns,
     StoredFeature,
     load_extractor,
@@ -43,6 +47,7 @@ from ..cache import Array, Cache, SharedArrays, digest
 from ..costs.measured_items import spread_over_sizes
 from ..data.dataset import Dataset
 from ..project import Columns, Project
+from .network_features import NetworkFeatures, network_features
 from .opened_files import OpenedFiles, undeclared
 from .text_features import Chosen, ChosenRecipe, Found, TextColumns
 
@@ -73,13 +78,15 @@ class ProjectFeatures:
         files: Sequence[Path],
         extractor: Extractor | None = None,
         recipes: Sequence[ChosenRecipe] = (),
-        learned: Mapping[str, TermWeights] = NOT_ANY,
+        learned: Learned = NOT_ANY,
+        networks: Sequence[Network] = (),
     ) -> None:
         self.stored = tuple(stored)
         self.files = tuple(files)
         self._extractor = extractor
         self.recipes = tuple(recipes)
         self.learned = learned
+        self.networks = tuple(networks)
         self._arrays: SharedArrays | None = None
         self._warned_of: set[str] = set()  # undeclared files, by path
 
@@ -87,7 +94,8 @@ class ProjectFeatures:
         """Pickle everything but the recipes, which only the build's process needs."""
         if self._arrays is not None:
             return _read_features, (self._arrays, self.files)
-        return type(self), (self.stored, self.files, None, (), self.learned)
+        given = self.stored, self.files, None, (), self.learned, self.networks
+        return type(self), given
 
     def shared(self, cache: Cache) -> "ProjectFeatures":
         """Write the features' data to the cache for workers; return such features."""
@@ -97,9 +105,22 @@ class ProjectFeatures:
             if one.name in self.learned:
                 own = self.learned[one.name].arrays()
                 arrays |= {f"{place}_{name}": array for name, array in own.items()}
+        if self.networks:
+            facts = msgspec.msgpack.encode([one.facts for one in self.networks])
+            arrays["networks"] = np.frombuffer(facts, np.uint8)
+        for place, network in enumerate(self.networks):
+            own = network.arrays()
+            arrays |= {f"n{place}_{name}": array for name, array in own.items()}
         name = f"features/{digest(stored)}"
-        shared = ProjectFeatures(self.stored, self.files, self._extractor)
-        shared.learned, shared._arrays = self.learned, cache.share(name, arrays)
+        shared = ProjectFeatures(
+            self.stored,
+            self.files,
+            self._extractor,
+            (),
+            self.learned,
+            self.networks,
+        )
+        shared._arrays = cache.share(name, arrays)
         return shared
 
     def joined(self, learned: Self) -> "ProjectFeatures":
@@ -108,7 +129,10 @@ class ProjectFeatures:
         features += learned.extractor.features
         stored = [*self.stored, *learned.stored]
         extractor = Extractor(features, [one.width for one in stored], None)
-        both = ProjectFeatures(stored, self.files, extractor, (), learned.learned)
+        weights = {**self.learned, **learned.learned}
+        both = ProjectFeatures(
+            stored, self.files, extractor, (), weights, self.networks
+        )
         both._warned_of = self._warned_of
         return both
 
@@ -133,7 +157,11 @@ class ProjectFeatures:
             if key not in _LOADED:
                 _LOADED.clear()
                 _LOADED[key] = load_extractor(
-                    self.stored, self.files, self.learned, building=True
+                    self.stored,
+                    self.files,
+                    self.learned,
+                    self.networks,
+                    building=True,
                 )
             return _LOADED[key]
         return self._extractor
@@ -152,13 +180,26 @@ def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatur
     stored = msgspec.msgpack.decode(
         arrays["stored"].tobytes(), type=list[StoredFeature]
     )
-    learned = {}
+    learned: dict[str, TermWeights | Projection] = {}
     for place, one in enumerate(stored):
-        begin = f"{place}_"
-        own = {n.removeprefix(begin): arrays[n] for n in arrays if n.startswith(begin)}
-        if own:
+        own = _part(arrays, f"{place}_")
+        if own.keys() == {*PARTS}:
+            learned[one.name] = Projection(**own)
+        elif own:
             learned[one.name] = TermWeights(**own)
-    return ProjectFeatures(stored, files, learned=learned)
+    networks = []
+    if "networks" in arrays:
+        facts = msgspec.msgpack.decode(
+            arrays["networks"].tobytes(), type=list[NetworkFacts]
+        )
+        networks = [
+            Network.load(own, _part(arrays, f"n{k}_")) for k, own in enumerate(facts)
+        ]
+    return ProjectFeatures(stored, files, learned=learned, networks=networks)
+
+
+def _part(arrays: SharedArrays, begin: str) -> dict[str, Array]:
+    return {n.removeprefix(begin): arrays[n] for n in arrays if n.startswith(begin)}
 
 
 def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
@@ -171,7 +212,8 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     loaded = opened.during(load_features, [], files)
     own = {feature.name: feature for feature in loaded}
     texts = TextColumns.of(project, dataset, own)
-    chosen = _all_chosen(project, dataset, own, texts)
+    networks = network_features(project, dataset, texts)
+    chosen = _all_chosen(project, dataset, own, texts, networks)
     found, recipes = chosen
     _refuse_count(chosen, project, dataset.kind)
     _refuse_unsteady([one for one, _ in found if not one.ready_made], own, files)
@@ -189,20 +231,26 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
             found, extractor.widths, checksums, strict=True
         )
     ]
-    features = ProjectFeatures(described, files, extractor, recipes)
+    features = ProjectFeatures(
+        described, files, extractor, recipes, networks=networks.networks
+    )
     features.say_opened(opened.found)
     return features
 
 
 def _all_chosen(
-    project: Project, dataset: Dataset, own: Mapping[str, Feature], texts: TextColumns
+    project: Project,
+    dataset: Dataset,
+    own: Mapping[str, Feature],
+    texts: TextColumns,
+    networks: NetworkFeatures,
 ) -> Chosen:
     """Return the features that the project names, or else the default features."""
     named, known = project.features.use, recipes_by_name()
     on_texts = texts.named(named)
     groups, usual = _groups(project, dataset, texts, on_texts)
     functions = _functions(project, own, on_texts)
-    found = [*functions, *on_texts.found, *_columns(groups, dataset)]
+    found = [*functions, *on_texts.found, *networks.found, *_columns(groups, dataset)]
     recipes = [*(ChosenRecipe(known[name]) for name in named if name in known)]
     recipes += on_texts.recipes
     if not usual:

@@ -5,12 +5,15 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
 from polydom.features.errors import BadFeature, BadIndexFile, BadModel
 from polydom.features.items import Kind
+from polydom.features.networks.facts import NetworkFacts
+from polydom.features.networks.network import Network
+from polydom.features.networks.pooled import PARTS, Projection
 from polydom.features.ready_made.learned_text import NOTHING, TermWeights
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.early_exit.model_part import ModelPart
@@ -41,6 +44,7 @@ class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
     overhead_s: float
     meta: dict[str, Any]
     measure: str = "accuracy"
+    networks: list[NetworkFacts] | UnsetType = UNSET
 
 
 def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -54,6 +58,7 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
         package.overhead_s,
         package.meta,
         package.measure,
+        [network.facts for network in package.networks] or UNSET,
     )
     arrays: dict[str, Array] = {
         "costs/features": package.costs.feature_coefficients,
@@ -77,9 +82,11 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
     for row, model in enumerate(package.models):
         arrays |= _under(f"models/{row}", model.arrays())
     for position, feature in enumerate(package.features):
-        if feature.learned is not UNSET:
+        if feature.learned is not UNSET or feature.reduced is not UNSET:
             weights = package.learned[feature.name]
             arrays |= _under(f"features/{position}", weights.arrays())
+    for position, network in enumerate(package.networks):
+        arrays |= _under(f"networks/{position}", network.arrays())
     if package.early_exits:
         arrays |= {"whole_s": package.whole_s, "mean_s": package.mean_s}
     for row, exits in enumerate(package.early_exits):
@@ -125,6 +132,7 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
         whole_s=_take_costs(arrays, "whole_s", 1) if early_exits else np.empty(0),
         mean_s=_take_costs(arrays, "mean_s", 1) if early_exits else np.empty(0),
         learned=_learned(facts.features, arrays),
+        networks=_networks(facts.networks or [], arrays),
         measure=facts.measure,
         accuracies=_take_if_there(arrays, "accuracies", (0,)),
         intervals=_take_if_there(arrays, "intervals", (0, 2)),
@@ -171,23 +179,52 @@ def is_part(facts: PackageFacts, row: int) -> bool:
 
 def _learned(
     features: Sequence[StoredFeature], arrays: Mapping[str, Array]
-) -> dict[str, TermWeights]:
+) -> dict[str, TermWeights | Projection]:
     own = _by_position("features", arrays, len(features), "feature")
-    learned: dict[str, TermWeights] = {}
+    learned: dict[str, TermWeights | Projection] = {}
     for position, feature in enumerate(features):
-        parts, facts = own.get(position, {}), feature.learned
-        if facts is UNSET and not parts:
-            continue
-        if facts is UNSET or parts.keys() != NOTHING.arrays().keys():
+        parts = own.get(position, {})
+        terms, reduced = feature.learned, feature.reduced
+        names: set[str] = set()
+        made: TermWeights | Projection | None = None
+        if terms is not UNSET and reduced is UNSET:
+            names = {*NOTHING.arrays()}
+        elif reduced is not UNSET and terms is UNSET:
+            names = {*PARTS}
+        if parts.keys() != names:
             raise BadIndexFile(f"damaged: the arrays of features/{position} are others")
-        weights = learned[feature.name] = TermWeights(**parts)
+        if terms is not UNSET:
+            made, shape = TermWeights(**parts), (terms.terms, feature.width)
+            found = made.weights.shape
+        elif reduced is not UNSET:
+            made, shape = Projection(**parts), (reduced.columns, feature.width)
+            found = made.components.shape
+        else:
+            continue
         try:
-            weights.check()
+            made.check()
         except BadFeature as error:
             raise BadIndexFile(f"damaged: features/{position}: {error}") from error
-        if weights.weights.shape != (facts.terms, feature.width):
+        if found != shape:
             raise BadIndexFile(f"damaged: features/{position} is of another shape")
+        learned[feature.name] = made
     return learned
+
+
+def _networks(
+    facts: Sequence[NetworkFacts], arrays: Mapping[str, Array]
+) -> tuple[Network, ...]:
+    """Take the networks; their models are checked, and read by no library yet."""
+    own = _by_position("networks", arrays, len(facts), "network")
+    if len({one.name for one in facts}) < len(facts):
+        raise BadIndexFile("damaged: two networks have the same name")
+    networks = []
+    for position, one in enumerate(facts):
+        try:
+            networks.append(Network.load(one, own.get(position, {})))
+        except BadFeature as error:
+            raise BadIndexFile(f"damaged: networks/{position}: {error}") from error
+    return tuple(networks)
 
 
 def _under(folder: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -1,0 +1,164 @@
+"""The input of a network: an image, a text or a record as tensors.
+
+Each class here is the function of a step. Its result is a tuple of arrays, one for each
+input of the network, with a first axis of length 1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadItem
+from ..items import Value
+from .facts import ColumnsFacts, ImageFacts, TextFacts
+from .session import Bytes, Tensor, library
+
+Tensors = tuple[Tensor, ...]
+
+# Characters of a text that are read for each token; usual tokens have four or five. A
+# tokenizer would read the whole of a long text before it cuts it.
+CHARACTERS = 16
+FLOAT_TYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class Colours:
+    """Decodes an image to upright colours, with at least `side` pixels a side.
+
+    A JPEG is decoded at the smallest of the scales 1, 1/2, 1/4 and 1/8 that has so many
+    pixels; another image at its own size.
+    """
+
+    side: int
+
+    def __call__(self, data: bytes) -> Any:
+        """Return an image of Pillow in the mode RGB."""
+        from ..ready_made.image_pixels import decode_colours
+
+        return decode_colours(data, self.side)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageTensor:
+    """Resizes a decoded image, and scales its pixels."""
+
+    facts: ImageFacts
+    variant: int  # Position of the size among `facts.sizes`
+
+    def __call__(self, picture: Any) -> Tensors:
+        """Return a tensor (1, channels, height, width), or with the channels last."""
+        from ..ready_made.image_pixels import resized
+
+        facts = self.facts
+        height, width = facts.sizes[self.variant]
+        if facts.channels == 1:
+            picture = picture.convert("L")
+        small = resized(picture, width, height, crops=facts.resize == "crop")
+        pixels = np.asarray(small).reshape(height, width, facts.channels)
+        if facts.colours == "bgr":
+            pixels = pixels[:, :, ::-1]
+        if facts.dtype == "uint8":
+            scaled: Tensor = np.moveaxis(pixels, -1, 0)
+        else:
+            scaled = np.empty((facts.channels, height, width), np.float32)
+            for channel, plane in enumerate(scaled):
+                factor, offset = facts.factors[channel], facts.offsets[channel]
+                np.multiply(pixels[:, :, channel], np.float32(factor), out=plane)
+                plane += np.float32(offset)
+        if facts.channels_last:
+            scaled = np.moveaxis(scaled, 0, -1)
+        return (np.ascontiguousarray(scaled, facts.dtype)[np.newaxis],)
+
+
+@dataclass(frozen=True, eq=False)
+class TextTokens:
+    """Divides a text into tokens, by a tokenizer of the library `tokenizers`."""
+
+    facts: TextFacts
+    variant: int  # Position of the number of tokens among `facts.tokens`
+    tokenizer: Bytes  # (b,) uint8: The tokenizer's file, JSON in UTF-8
+
+    @cached_property
+    def _encode(self) -> Any:
+        tokenizer = read_tokenizer(self.tokenizer.tobytes())
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(self.facts.tokens[self.variant])
+        return tokenizer.encode
+
+    def __call__(self, text: str) -> Tensors:
+        """Return numbers, mask or types of the tokens (1, t), as the network reads."""
+        most = self.facts.tokens[self.variant]
+        found = self._encode(text[: CHARACTERS * most])
+        parts = {
+            "ids": found.ids,
+            "mask": found.attention_mask,
+            "types": found.type_ids,
+        }
+        length = most if self.facts.padded else max(len(found.ids), 1)
+        tensors = []
+        for part, dtype in zip(self.facts.inputs, self.facts.dtypes, strict=True):
+            tensor = np.zeros((1, length), dtype)
+            tensor[0, : len(found.ids)] = parts[part]
+            tensors.append(tensor)
+        return tuple(tensors)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the tokenizer's object out of a pickle."""
+        return {n: getattr(self, n) for n in ("facts", "variant", "tokenizer")}
+
+
+def read_tokenizer(content: bytes) -> Any:
+    """Return a `tokenizers.Tokenizer` of a JSON file; ValueError if it is none."""
+    tokenizers = library("tokenizers")
+    try:
+        return tokenizers.Tokenizer.from_str(content.decode())
+    except Exception as error:  # the library raises Exception itself
+        raise ValueError(str(error).partition("\n")[0]) from error
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnTensors:
+    """Takes the columns of a record that are the inputs of a network."""
+
+    facts: list[ColumnsFacts]
+
+    def __call__(self, record: Mapping[str, Value]) -> Tensors:
+        """Return a tensor (1, columns) for each input, or (1,) if the input is flat.
+
+        A missing number is NaN, a missing text is empty. Raises BadItem if a column
+        holds a text where a number is needed.
+        """
+        return tuple(_tensor_of(one, record) for one in self.facts)
+
+
+def _tensor_of(facts: ColumnsFacts, record: Mapping[str, Value]) -> Tensor:
+    made: NDArray[Any]
+    if facts.dtype == "string":
+        made = np.array([_text(record.get(name)) for name in facts.columns], object)
+    else:
+        numbers = [_number(name, record.get(name)) for name in facts.columns]
+        if facts.dtype not in FLOAT_TYPES and not all(map(float.is_integer, numbers)):
+            raise BadItem(
+                f"columns {', '.join(facts.columns)} are a network's input of whole "
+                f"numbers; {numbers} came"
+            )
+        made = np.array(numbers, facts.dtype)
+    return made if facts.flat else made[np.newaxis]
+
+
+def _text(value: Value) -> str:
+    if value is None or value != value:
+        return ""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _number(name: str, value: Value) -> float:
+    if isinstance(value, str):
+        raise BadItem(
+            f"column {name!r} holds a text and is a number in a network's input"
+        )
+    return np.nan if value is None else float(value)

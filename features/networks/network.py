@@ -1,0 +1,178 @@
+"""A network as features: its steps, which its features share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadFeature
+from ..feature import Feature, Step
+from .facts import NetworkFacts
+from .inputs import Colours, ColumnTensors, ImageTensor, TextTokens
+from .pooled import PooledColumns, Projection, RunPiece
+from .session import Bytes, Piece
+
+TOKENIZER = "tokenizer"
+# Bytes that no piece has: the key of a weight outside the file, and the operator of a
+# compiled model beside it. Pieces have neutral names, so that only these bring them.
+OUTSIDE = (b"location", b"EPContext")
+
+
+class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which feature of which network of an index a stored feature is."""
+
+    network: str  # Name of the network
+    variant: int  # Position of the chain: of the side, or of the number of tokens
+    piece: int  # Position of the piece
+    columns: list[str] | None = None  # Columns that a network of records reads
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network that was cut into pieces; immutable."""
+
+    facts: NetworkFacts
+    models: tuple[Bytes, ...]  # (b,) uint8 each: ONNX models of the pieces
+    tokenizer: Bytes | None = None  # (b,) uint8: File of a tokenizer, of texts
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return models and tokenizer by name, to be stored."""
+        named: dict[str, NDArray[Any]] = {
+            str(k): model for k, model in enumerate(self.models)
+        }
+        return named if self.tokenizer is None else named | {TOKENIZER: self.tokenizer}
+
+    @classmethod
+    def load(cls, facts: NetworkFacts, arrays: Mapping[str, NDArray[Any]]) -> "Network":
+        """Return a network of stored arrays; raise BadFeature if they do not fit.
+
+        No library reads a model before it is run.
+        """
+        names = [str(k) for k in range(len(facts.pieces))]
+        needed = {*names, TOKENIZER} if facts.kind == "text" else {*names}
+        if arrays.keys() != needed:
+            raise BadFeature("its models are not its pieces")
+        for name, array in arrays.items():
+            if array.dtype != np.uint8 or array.ndim != 1:
+                raise BadFeature(f"{name} is no file")
+        network = cls(facts, tuple(arrays[n] for n in names), arrays.get(TOKENIZER))
+        network.check()
+        return network
+
+    def check(self) -> None:
+        """Raise BadFeature if facts contradict each other, or a piece needs a file."""
+        facts = self.facts
+        own = {"image": facts.image, "text": facts.text, "record": facts.record}
+        if [kind for kind, one in own.items() if one is not None] != [facts.kind]:
+            raise BadFeature("its inputs are not those of its kind of items")
+        if len(facts.stages) != len(facts.pieces):
+            raise BadFeature("its names are not its pieces")
+        given = self._given
+        for position, piece in enumerate(facts.pieces):
+            if not (piece.inputs or piece.after):
+                raise BadFeature(f"piece {position} reads nothing")
+            if any(k >= given for k in piece.inputs):
+                raise BadFeature(f"piece {position} reads an input that is not there")
+            if any(k >= position for k in piece.after):
+                raise BadFeature(f"piece {position} reads a piece that comes later")
+        if (image := facts.image) is not None:
+            numbers = [*image.factors, *image.offsets]
+            counts = {len(image.factors), len(image.offsets)}
+            if counts != {image.channels} or not np.isfinite(numbers).all():
+                raise BadFeature("its channels are not scaled by as many numbers")
+        if (text := facts.text) is not None and len(text.inputs) != len(text.dtypes):
+            raise BadFeature("its inputs have other types")
+        for position, model in enumerate(self.models):
+            content = model.tobytes()
+            for mark in OUTSIDE:
+                if mark in content:
+                    raise BadFeature(
+                        f"piece {position} may refer to a file outside the index"
+                    )
+
+    @property
+    def reads(self) -> list[str] | None:
+        """Columns that a network of records reads; None for images and texts."""
+        if self.facts.record is None:
+            return None
+        return [name for one in self.facts.record for name in one.columns]
+
+    @property
+    def _given(self) -> int:
+        facts = self.facts
+        if facts.text is not None:
+            return len(facts.text.inputs)
+        return 1 if facts.record is None else len(facts.record)
+
+    @cached_property
+    def _pieces(self) -> list[Piece]:
+        """The pieces, each with one session, which all chains share."""
+        return [Piece(model, self.facts.providers) for model in self.models]
+
+    @cached_property
+    def _chains(self) -> list[tuple[Step, list[Step]]]:
+        """For each variant, the step of the input and the steps of the pieces."""
+        return [self._chain(variant) for variant in range(self.facts.variants)]
+
+    def _chain(self, variant: int) -> tuple[Step, list[Step]]:
+        begin, steps = self._input(variant), list[Step]()
+        for position, (facts, piece) in enumerate(
+            zip(self.facts.pieces, self._pieces, strict=True)
+        ):
+            needs = [begin] * bool(facts.inputs) + [steps[k] for k in facts.after]
+            name = self.facts.feature_name(variant, position)
+            function = RunPiece(facts, piece)
+            made = Step(f"{name} map", self.facts.kind, tuple(needs), function)
+            steps.append(made)
+        return begin, steps
+
+    def _input(self, variant: int) -> Step:
+        facts = self.facts
+        if facts.image is not None:
+            sides = [max(size) for size in facts.image.sizes]
+            needs = (decode_step(max(sides)),)
+            name = f"{facts.name} pixels {sides[variant]}"
+            return Step(name, "image", needs, ImageTensor(facts.image, variant))
+        if facts.text is not None:
+            assert self.tokenizer is not None
+            tokens = TextTokens(facts.text, variant, self.tokenizer)
+            name = f"{facts.name} tokens {facts.text.tokens[variant]}"
+            return Step(name, "text", (), tokens)
+        assert facts.record is not None
+        return Step(f"{facts.name} input", "record", (), ColumnTensors(facts.record))
+
+    def feature(
+        self, variant: int, piece: int, projection: Projection | None = None
+    ) -> Feature:
+        """Return the feature of a piece in a chain, reduced by a projection, if any.
+
+        Features of one network share their steps. Raises BadFeature if there is no such
+        chain or piece, or if the projection is of another number of columns.
+        """
+        facts = self.facts
+        if not (0 <= variant < facts.variants and 0 <= piece < len(facts.pieces)):
+            raise BadFeature(f"network {facts.name!r} has no such piece")
+        own = facts.pieces[piece]
+        if projection is not None and len(projection.mean) != own.width:
+            raise BadFeature(
+                f"a projection of {len(projection.mean)} columns is on a piece of "
+                f"{own.width}"
+            )
+        begin, steps = self._chains[variant]
+        mask = None
+        if own.of_tokens == "mean" and facts.text and "mask" in facts.text.inputs:
+            mask = facts.text.inputs.index("mask")
+        needs = (steps[piece], *([begin] if mask is not None else []))
+        function = PooledColumns(own, mask, projection)
+        name = facts.feature_name(variant, piece)
+        return Feature(name, facts.kind, needs, function)
+
+
+@cache
+def decode_step(side: int) -> Step:
+    """Return the step that decodes an image; networks of one largest side share it."""
+    return Step(f"colours {side}", "image", (), Colours(side))

@@ -1,0 +1,98 @@
+"""Features that are pieces of networks, for images, texts, records and text columns."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from polydom.features.errors import BadProject
+from polydom.features.feature import Feature
+from polydom.features.fingerprint import fingerprint
+from polydom.features.networks.network import Network, Stage
+from polydom.features.networks.open_network import open_network
+from polydom.features.networks.terms import NetworkTerms
+from polydom.features.tables.records import column_names
+from polydom.features.wording import hint
+
+from ...index.stored_features import StoredFeature, StoredText
+from ..data.dataset import Dataset
+from ..project import Project
+from .text_features import AS_TEXT, Found, TextColumns
+
+
+class NetworkFeatures(NamedTuple):
+    """The networks of a project, and their features."""
+
+    networks: tuple[Network, ...] = ()
+    found: tuple[Found, ...] = ()
+
+
+def network_features(
+    project: Project, dataset: Dataset, texts: TextColumns
+) -> NetworkFeatures:
+    """Open the networks that a project names, and return their features.
+
+    A network of texts reads each of its columns of free text, if the items are records.
+    Raises BadProject if a network is for other items, or names a column that is not
+    there; and BadFeature if its file cannot be used.
+    """
+    networks, found = [], list[Found]()
+    terms = project.features.networks
+    for one in terms:
+        one = one.inside(project.folder)
+        on_columns = _text_columns(one, dataset, texts)
+        names = column_names(dataset.items) if dataset.kind == "record" else ()
+        network = open_network(one, names).network
+        networks.append(network)
+        found += _features_of(network, on_columns)
+    return NetworkFeatures(tuple(networks), tuple(found))
+
+
+def _features_of(network: Network, columns: Sequence[StoredText]) -> Iterator[Found]:
+    facts, reads = network.facts, network.reads
+    for variant in range(facts.variants):
+        for piece in range(len(facts.pieces)):
+            stage = Stage(facts.name, variant, piece, reads)
+            feature = network.feature(variant, piece)
+            if not columns:
+                yield _found(feature, stage)
+            for text in columns:
+                yield _found(text.put(feature), stage, text)
+
+
+def _found(feature: Feature, stage: Stage, text: StoredText | None = None) -> Found:
+    stored = StoredFeature(
+        feature.name,
+        0,
+        fingerprint(feature),
+        ready_made=True,
+        text=text or UNSET,
+        stage=stage,
+    )
+    return stored, feature
+
+
+def _text_columns(
+    terms: NetworkTerms, dataset: Dataset, texts: TextColumns
+) -> list[StoredText]:
+    """Return the columns of free text that a network of texts reads, if any."""
+    where = f"[[features.networks]] {terms.name!r}"
+    if terms.kind == dataset.kind:
+        if terms.kind == "text" and terms.columns:
+            raise BadProject(f"{where} has columns, and the items are texts")
+        return []
+    if (terms.kind, dataset.kind) != ("text", "record"):
+        raise BadProject(
+            f"{where} is for {terms.kind}s; the data's items are {dataset.kind}s"
+        )
+    if not texts.texts:
+        raise BadProject(
+            f"{where} reads texts, and no column holds free text; {AS_TEXT}"
+        )
+    for name in terms.columns:
+        if name not in texts.texts:
+            raise BadProject(
+                f"{where} names the column {name!r}, which is no column of free text; "
+                f"{hint(name, [*texts.texts], 0.4)}"
+            )
+    return [texts.texts[name] for name in terms.columns or texts.texts]
