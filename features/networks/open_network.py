@@ -41,17 +41,18 @@ TEXT_NAMES: tuple[tuple[TextInput, tuple[str, ...]], ...] = (
 )
 
 
-class Opened(NamedTuple):
-    """A network of a file, and what it was tried on."""
+class ReadNetwork(NamedTuple):
+    """A network of a file that was run on one item, and not yet cut."""
 
-    network: Network
+    facts: NetworkFacts  # Its inputs; it has no pieces yet
+    tokenizer: Bytes | None  # (b,) uint8: File of a tokenizer, of texts
+    tensors: Tensors  # Inputs on which it was run
     cutter: Cutter  # Finds the places at which it can be cut
     end: str  # Name of its last tensor
-    inputs: tuple[Input, ...]  # Its inputs, as the file states them
 
 
-def open_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> Opened:
-    """Read the file of a network, and cut it as its terms say.
+def read_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> ReadNetwork:
+    """Read the file of a network, and run it on one item.
 
     `columns` are the names of a record's columns. Raises BadFeature if the file is no
     ONNX file, needs other files or operators, or does not fit the terms; the message
@@ -66,14 +67,23 @@ def open_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> Opened:
     values = run_whole(graph, named, where)
     tokens = tensors[0].shape[1] if terms.kind == "text" else None
     cutter = Cutter(graph, work_of(graph, values), values, tokens)
-    end = _end(graph, values, where)
+    return ReadNetwork(facts, tokenizer, tensors, cutter, _end(graph, values, where))
+
+
+def open_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> Network:
+    """Read the file of a network, and cut it as its terms say.
+
+    Raises BadFeature as `read_network` does, and if the network cannot be cut so.
+    """
+    where = f"network {terms.name!r}"
+    facts, tokenizer, tensors, cutter, end = read_network(terms, columns)
     pieces = cutter.cut(_tensors(terms, cutter, end), where)
     facts = _with_pieces(facts, terms, pieces, tensors, where)
     models = tuple(piece.model for piece in pieces)
     network = Network(facts, models, tokenizer)
     network.check()
     _try_pieces(network, tensors, pieces, where)
-    return Opened(network, cutter, end, graph.inputs)
+    return network
 
 
 def _refuse_other_file(terms: NetworkTerms, where: str) -> None:

@@ -42,7 +42,7 @@ def network_features(
         one = one.inside(project.folder)
         on_columns = _text_columns(one, dataset, texts)
         names = column_names(dataset.items) if dataset.kind == "record" else ()
-        network = open_network(one, names).network
+        network = open_network(one, names)
         networks.append(network)
         found += _features_of(network, on_columns)
     return NetworkFeatures(tuple(networks), tuple(found))
