@@ -17,7 +17,7 @@ ROOMS = ("features", "models", "indexer", "server")
 # What is on the way of one `/v1/predict`, and of one `polydom build`. One before it
 # imports each, or the picture is refused.
 REQUEST = (
-    "server.cli.serve",
+    "server.cli.serving.serve",
     "server.ops.server",
     "server.http.protocol",
     "server.http.raw_request",
@@ -31,10 +31,10 @@ REQUEST = (
     "server.runtime.record_answerer",
     "server.runtime.work_queue",
     "server.runtime.job",
-    "server.engine.execution",
-    "server.engine.planner",
+    "server.engine.executions.execution",
+    "server.engine.planning.planner",
     "indexer.index.next_feature",
-    "server.engine.cost_drift",
+    "server.engine.monitoring.cost_drift",
     "indexer.index.index",
     "indexer.index.size_lookup",
     "indexer.index.package",
@@ -43,7 +43,7 @@ REQUEST = (
     "server.http.reply",
 )
 BUILD = (
-    "server.cli.build",
+    "server.cli.building.build",
     "indexer.building.build",
     "indexer.building.project",
     "indexer.building.resources",
@@ -56,7 +56,7 @@ BUILD = (
     "indexer.building.features.learn_features",
     "indexer.building.learner_race",
     "indexer.building.costs.measure_costs",
-    "indexer.building.training.search_sets",
+    "indexer.building.training.search.search_sets",
     "indexer.building.training.train_sets",
     "indexer.building.candidates",
     "indexer.building.training.refit",
@@ -75,8 +75,8 @@ TWELVE = (
     "indexer.index.package",
     "models.qwyc.algorithms",
     "models.early_exit.early_exits",
-    "server.engine.planner",
-    "server.engine.execution",
+    "server.engine.planning.planner",
+    "server.engine.executions.execution",
     "server.v1.predict",
 )
 

@@ -31,7 +31,7 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.prepare import prepare_data
 from polydom.indexer.building.project import Cluster, Project
 from polydom.indexer.building.resources import open_resources
-from polydom.indexer.building.training import search_sets
+from polydom.indexer.building.training.search import search_sets
 from polydom.indexer.building.training.train_sets import Trainer
 from polydom.indexer.cluster.connect import workers_of
 from polydom.indexer.cluster.workers import Workers

@@ -27,7 +27,7 @@ from polydom.features.threads import one_thread
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.set_search.feature_order import prefixes
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 
 from .. import report
 from ..data.kept_items import (

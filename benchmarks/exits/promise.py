@@ -18,7 +18,7 @@ import numpy as np
 from polydom.models.qwyc.fixed_sequence import ClassTests, FreshRows, calibrate_sides
 from polydom.models.qwyc.running_sums import Floats
 from polydom.models.qwyc.schedule import Schedule
-from polydom.server.engine.exit_audit import ShareTest
+from polydom.server.engine.monitoring.exit_audit import ShareTest
 
 from .. import report
 from ..data.bundled import load_tumours

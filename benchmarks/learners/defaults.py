@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from polydom.features.threads import one_thread
 from polydom.indexer import build
 from polydom.indexer.building.project import Project
-from polydom.server.cli.init import Start, init
+from polydom.server.cli.building.init import Start, init
 from polydom.server.cli.process import prints_to_stderr
 from polydom.server.engine.loading import load_index
 from polydom.server.evaluation import comparison

@@ -35,7 +35,7 @@ from polydom.indexer.building.project import FOLDS, Project
 from polydom.indexer.building.resources import Resources, open_resources
 from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.building.training.refit import make_full_trainer
-from polydom.indexer.building.training.search_sets import make_trainer
+from polydom.indexer.building.training.search.search_sets import make_trainer
 from polydom.indexer.building.training.train_sets import Trainer
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.quality import OF_NUMBERS

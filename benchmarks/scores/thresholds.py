@@ -26,7 +26,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 from polydom.features.threads import one_thread
 from polydom.indexer import build
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.training.thresholds import Goal, choose_cut
+from polydom.indexer.building.training.decisions.thresholds import Goal, choose_cut
 from polydom.models.selection.learners import make_learner
 
 from .. import report

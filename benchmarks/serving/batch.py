@@ -30,7 +30,7 @@ from polydom.server.batch.batch_budget import (
 from polydom.server.batch.knapsack import Hulls, Shape, solve
 from polydom.server.batch.top_k import TopK
 from polydom.server.client.sync import Client
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Outcome
 from polydom.server.errors import Overloaded
 from polydom.server.schema.wire import Totals

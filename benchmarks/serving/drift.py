@@ -30,8 +30,8 @@ from polydom.features.threads import one_thread
 from polydom.indexer import Index
 from polydom.indexer.index.machine_speed import MachineFactors
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.execution import execute
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.executions.execution import execute
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.settings import Settings

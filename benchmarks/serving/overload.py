@@ -26,7 +26,7 @@ import numpy as np
 
 from polydom.features.items import Item
 from polydom.indexer import Index
-from polydom.server.engine.planner import PRESSURE
+from polydom.server.engine.planning.planner import PRESSURE
 from polydom.server.settings import Settings
 
 from .. import report

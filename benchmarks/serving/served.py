@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from polydom.server.app import create_app
-from polydom.server.engine import planner
+from polydom.server.engine.planning import planner
 from polydom.server.ops.server import listen, run
 from polydom.server.settings import Settings
 

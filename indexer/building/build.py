@@ -21,10 +21,10 @@ from .package_index import package_index
 from .prepare import Prepared, prepare_data
 from .project import Project
 from .resources import Resources, open_resources
-from .training.fit_decisions import fit_decisions
-from .training.hidden_sets import train_past_slow_models
+from .training.decisions.fit_decisions import fit_decisions
 from .training.refit import refit, train_ahead
-from .training.search_sets import make_trainer, no_costs, search_sets
+from .training.search.hidden_sets import train_past_slow_models
+from .training.search.search_sets import make_trainer, no_costs, search_sets
 from .tune_learner import tune_learner
 
 

@@ -17,10 +17,10 @@ from ..index.package import Orders
 from .costs.cost_curves import cost_curves
 from .costs.measure_costs import MeasuredCosts
 from .prepare import Prepared
-from .training.lucky_sets import level_lucky_sets
 from .training.quality import residual_interval
-from .training.search_sets import SearchedSets
-from .training.selection_bias import expected_qualities
+from .training.search.lucky_sets import level_lucky_sets
+from .training.search.search_sets import SearchedSets
+from .training.search.selection_bias import expected_qualities
 from .training.train_sets import Trainer
 
 log = logging.getLogger("polydom")

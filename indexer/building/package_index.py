@@ -29,9 +29,9 @@ from .features.feature_values import FeatureTable
 from .features.text_features import lacks_text
 from .learner_race import LearnerChoice
 from .prepare import Prepared
-from .training.decision import Decision
+from .training.decisions.decision import Decision
 from .training.refit import KeptModels
-from .training.search_sets import SearchedSets
+from .training.search.search_sets import SearchedSets
 from .training.train_sets import Trainer
 
 SAMPLES = 6

@@ -12,8 +12,8 @@ from polydom.features.errors import BadFeature, BadItem, PolydomError, without_f
 from polydom.features.items import Item
 
 from ..engine.budget import MoneyBudget
-from ..engine.plan_execution import PlanExecution
-from ..engine.planner import Planner
+from ..engine.executions.plan_execution import PlanExecution
+from ..engine.planning.planner import Planner
 from ..engine.request import Caller, Outcome, Request
 from ..schema.wire import Totals
 from .knapsack import Hull, Hulls, Shape, Solution, plan_costs, share_of, solve

@@ -1,1 +1,1 @@
-"""The commands of `polydom`, one module each; `app.py` lists them."""
+"""The commands of `polydom`, in folders by what they do; `app.py` lists them."""

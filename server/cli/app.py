@@ -5,20 +5,20 @@ from typing import Annotated
 
 import typer
 
-from .build import build
-from .check import check
-from .evaluate import evaluate
-from .features import features
-from .init import init
-from .inspect import inspect
-from .measure import measure
-from .plan import plan
-from .predict import predict
-from .score import score
-from .score_parts import score_parts
-from .select import select
-from .serve import serve
-from .warm import warm
+from .asking.evaluate import evaluate
+from .asking.inspect import inspect
+from .asking.plan import plan
+from .asking.predict import predict
+from .asking.score import score
+from .asking.score_parts import score_parts
+from .building.build import build
+from .building.check import check
+from .building.features import features
+from .building.init import init
+from .building.measure import measure
+from .building.select import select
+from .serving.serve import serve
+from .serving.warm import warm
 
 # A command imports its special dependencies within its function: `serve` must not wait
 # for learners, nor `build` for the HTTP framework.

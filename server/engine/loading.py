@@ -11,7 +11,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
 from ..settings import Settings
-from .planner import Planner
+from .planning.planner import Planner
 
 _AnyPath = str | os.PathLike[str]
 DEFAULTS = Settings()

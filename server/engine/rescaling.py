@@ -23,7 +23,7 @@ from polydom.indexer.index.machine_speed import (
 from polydom.indexer.index.package import Package
 
 from ..schema.facts import Rescaling, RescalingState
-from .planner import Planner
+from .planning.planner import Planner
 
 Rows = Sequence[NDArray[np.float32]]
 

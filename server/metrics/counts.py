@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import without_frames
 
-from ..engine.cost_drift import CostDrift
-from ..engine.exit_audit import ExitAudit
-from ..engine.feature_failures import FeatureFailures
-from ..engine.planner import Planner
+from ..engine.monitoring.cost_drift import CostDrift
+from ..engine.monitoring.exit_audit import ExitAudit
+from ..engine.monitoring.feature_failures import FeatureFailures
+from ..engine.planning.planner import Planner
 from ..engine.request import Outcome, Request
 from ..engine.send_time import SendTime
 from ..errors import UNEXPECTED, Failure, describe

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ..engine.base_execution import Execution
-from ..engine.execution import begin
-from ..engine.planner import Choice, Planner
+from ..engine.executions.base_execution import Execution
+from ..engine.executions.execution import begin
+from ..engine.planning.planner import Choice, Planner
 from ..engine.request import Outcome, Request
 from .work_queue import WorkQueue
 

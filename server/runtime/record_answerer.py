@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polydom.features.items import Gaps
 
-from ..engine.cost_drift import LEAST_S
+from ..engine.monitoring.cost_drift import LEAST_S
 from ..engine.send_time import HEAVY, SendTime
 from ..metrics.counts import Timed
 from ..schema.wire import Answer, Terms, encode

@@ -10,8 +10,8 @@ from polydom.features.items import MAPPINGS, Gaps, Item, make_item
 from polydom.models.scoring.classifier import gives_probabilities
 
 from ..engine.budget import Budget, Deadline, MoneyBudget, read_amount
-from ..engine.execution import execute
-from ..engine.planner import Planner
+from ..engine.executions.execution import execute
+from ..engine.planning.planner import Planner
 from ..engine.request import Caller, Outcome, Request
 from ..engine.send_time import HEAVY, SendTime, weigh
 from ..schema.wire import Answer, BestNext, PredictRequest, Terms

@@ -12,7 +12,7 @@ from polydom.features.tables.column_features import Columns
 from polydom.indexer.index.index import Index
 
 from ..engine.loading import load_planner
-from ..engine.planner import Planner
+from ..engine.planning.planner import Planner
 from ..engine.rescaling import first_state, read_machine_times, rescale
 from ..schema.facts import Rescaling
 from ..settings import Settings

@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
-from polydom.server.cli.plan import explain
+from polydom.server.cli.asking.plan import explain
 from tests.support.accessibility import find_faults
 from tests.support.browser import visiting
 from tests.support.indexes.page_models import PageModels

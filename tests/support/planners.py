@@ -13,8 +13,8 @@ from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import exit_costs
 from polydom.server.engine.budget import Budget
-from polydom.server.engine.execution import execute
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.executions.execution import execute
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Request
 from tests.support.clock import Clock
 from tests.support.indexes.served import FEATURES_FILE, WIDTHS, make_index

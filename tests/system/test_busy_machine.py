@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.engine.send_time import LASTING_S, Level, SendTime, SendTimes, weigh
 from polydom.server.runtime.served_model import ServedModel

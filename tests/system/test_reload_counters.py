@@ -14,9 +14,9 @@ from starlette.testclient import TestClient
 
 from polydom.features.errors import FeatureFailed
 from polydom.server.app import create_app
-from polydom.server.engine.cost_drift import CostDrift
-from polydom.server.engine.exit_audit import ExitAudit
-from polydom.server.engine.feature_failures import FeatureFailures
+from polydom.server.engine.monitoring.cost_drift import CostDrift
+from polydom.server.engine.monitoring.exit_audit import ExitAudit
+from polydom.server.engine.monitoring.feature_failures import FeatureFailures
 from polydom.server.engine.request import Caller
 from polydom.server.metrics.counts import PlannerCounts
 from polydom.server.metrics.prometheus import render

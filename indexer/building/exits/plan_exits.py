@@ -21,8 +21,8 @@ from ..candidates import Candidates
 from ..costs.measure_costs import MeasuredCosts
 from ..prepare import ExitItems, Prepared
 from ..resources import Resources
-from ..training.progressive_search import CostOf
 from ..training.refit import KeptModels
+from ..training.search.progressive_search import CostOf
 from ..training.train_sets import Trainer
 from .checkpoints import CheckpointExits, answers_of
 from .exit_facts import facts_of_plan, facts_of_scores

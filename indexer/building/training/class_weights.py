@@ -12,8 +12,8 @@ from polydom.features.wording import hint
 from ..data.dataset import Dataset
 from ..project import OF_THRESHOLDS, Quality
 from ..terms import Terms
+from .decisions.thresholds import Goal
 from .quality import Metric
-from .thresholds import Goal
 
 Floats = NDArray[np.float64]
 

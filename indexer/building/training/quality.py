@@ -20,7 +20,7 @@ from polydom.models.measures import SURE, are_probabilities
 from polydom.models.scoring.model import Model
 
 from ..project import OF_SCORES
-from .thresholds import Cut, Found, Goal, choose_cut, found_by
+from .decisions.thresholds import Cut, Found, Goal, choose_cut, found_by
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

@@ -22,7 +22,7 @@ from ..candidates import Candidates
 from ..costs.measure_costs import MeasuredCosts
 from ..prepare import Prepared
 from ..resources import Resources
-from .search_sets import SearchedSets
+from .search.search_sets import SearchedSets
 from .train_sets import Trainer
 
 Floats = NDArray[np.float64]

@@ -22,10 +22,10 @@ from polydom.models.selection.learners import make_learner
 
 from ...index.quality import Task
 from ..exits.checkpoints import answers_of
-from .decision import Decision
+from .decisions.decision import Decision
+from .decisions.evidence import Evidence, evidence_of, join_evidence
+from .decisions.fit_calibration import at_best_temperature
 from .dull_columns import varying_columns
-from .evidence import Evidence, evidence_of, join_evidence
-from .fit_calibration import at_best_temperature
 from .quality import Answers
 from .training_task import TrainingTask, columns_of
 

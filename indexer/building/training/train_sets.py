@@ -15,8 +15,8 @@ from polydom.models.scoring.model import Model
 from ...cluster.workers import Workers
 from ..cache import Cache, digest
 from ..exits.checkpoints import answers_of
-from .decision import Decision
-from .evidence import Evidence, evidence_of
+from .decisions.decision import Decision
+from .decisions.evidence import Evidence, evidence_of
 from .quality import Answers
 from .train_one_set import TrainedSet, answer_by_fold, describe, train_set
 from .training_task import TrainingTask, division_of

@@ -26,7 +26,7 @@ from polydom.server.app import create_app
 from polydom.server.cli.reports.index_report import show_text
 from polydom.server.cli.reports.race_report import plot_race
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.execution import execute
+from polydom.server.engine.executions.execution import execute
 from polydom.server.engine.loading import load_planner
 from polydom.server.engine.request import Request
 from tests.support.builds import few_learners, projects

@@ -40,7 +40,7 @@ import polydom
 from polydom.features.errors import BadInput, NothingFits
 from polydom.indexer import BudgetClassifier, Index, build
 from polydom.indexer.building.project import Project
-from polydom.server.cli.predict import answer_files
+from polydom.server.cli.asking.predict import answer_files
 from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Answer, Terms
 from tests.support.builds import projects

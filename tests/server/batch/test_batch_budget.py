@@ -19,7 +19,7 @@ from polydom.server.batch.batch_budget import (
     carry_out,
 )
 from polydom.server.batch.knapsack import Hull, make_hull
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Outcome
 from tests.support.clock import Clock
 from tests.support.indexes import stopping_records

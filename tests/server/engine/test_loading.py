@@ -9,7 +9,7 @@ from polydom.features.errors import BadFeature, BadIndexFile
 from polydom.features.items import text_item
 from polydom.indexer import Index
 from polydom.server.engine.budget import MoneyBudget
-from polydom.server.engine.execution import execute
+from polydom.server.engine.executions.execution import execute
 from polydom.server.engine.loading import load_index, load_planner, package_of
 from polydom.server.engine.request import Request
 from polydom.server.settings import Settings

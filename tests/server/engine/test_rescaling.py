@@ -10,8 +10,8 @@ import pytest
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step
 from polydom.indexer.index.machine_speed import LEAST_ROUNDS, finish
-from polydom.server.engine.plan import make_plans
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.plan import make_plans
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.rescaling import read_machine_times, rescale
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling

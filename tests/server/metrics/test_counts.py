@@ -12,7 +12,7 @@ from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.engine.send_time import SendTime, SendTimes
 from polydom.server.metrics.counts import AT_ONCE, BOUNDS, SECONDS, Histogram

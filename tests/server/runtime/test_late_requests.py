@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.execution import begin
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.executions.execution import begin
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.runtime.job import Job
 from polydom.server.runtime.served_model import ServedModel

@@ -17,7 +17,7 @@ from polydom.features.items import Gaps, record_item
 from polydom.indexer.index.index import Index
 from polydom.models.importers.compile_model import compile_model
 from polydom.models.scoring.prior import Mean
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.engine.send_time import HEAVY, LEAST, SendTime, SendTimes
 from polydom.server.metrics.counts import BOUNDS

@@ -15,7 +15,7 @@ from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.server.app import create_app
 from polydom.server.engine.budget import Deadline, MoneyBudget
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Overloaded
 from polydom.server.runtime.job import Job

@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput
 from polydom.indexer.index.index import Index
 from polydom.models.scoring.calibration import make_line
 from polydom.models.scoring.classifier import Classifier
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.runtime.translator import AtOnce, Translator
 from polydom.server.schema.wire import Answer, Terms
 from polydom.server.settings import Settings

@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import text_item
 from polydom.server.client.messages import read_answer
 from polydom.server.engine.budget import MoneyBudget
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.runtime.translator import AFTER_S, AtOnce, Translator
 from polydom.server.runtime.warm_up import open_translator

@@ -11,7 +11,7 @@ from polydom.features.errors import BadIndexFile
 from polydom.features.extract import Extractor
 from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.runtime.describe_index import describe_index
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
-from polydom.server.cli.serve import who_sees_samples
+from polydom.server.cli.serving.serve import who_sees_samples
 from polydom.server.runtime.describe_index import describe_index
 from polydom.server.settings import Settings
 from tests.support.indexes import records, three_kinds

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import FeatureFailed, PolydomError
 from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.errors import describe
 from polydom.server.http.headers import type_and_budget_in

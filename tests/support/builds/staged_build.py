@@ -15,7 +15,7 @@ from polydom.indexer.building.learner_race import choose_learner
 from polydom.indexer.building.prepare import Prepared, prepare_data
 from polydom.indexer.building.resources import Resources
 from polydom.indexer.building.terms import Terms, resolve_terms, strategy_of
-from polydom.indexer.building.training.search_sets import (
+from polydom.indexer.building.training.search.search_sets import (
     SearchedSets,
     make_trainer,
     search_sets,

@@ -26,10 +26,10 @@ from polydom.models.scoring.regressor import Regressor
 from polydom.models.scoring.stopping_rule import Limits, Margins
 from polydom.models.trees.choose_layout import pack
 from polydom.models.trees.trees import Trees
-from polydom.server.cli.plan import explain
+from polydom.server.cli.asking.plan import explain
 from polydom.server.engine.budget import Budget, Deadline, MoneyBudget
-from polydom.server.engine.execution import execute
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.executions.execution import execute
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.runtime.translator import Translator
 from polydom.server.settings import Settings

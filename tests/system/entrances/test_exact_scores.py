@@ -27,8 +27,8 @@ from polydom.server import AsyncClient, Client, Scorer, score_items
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.execution import execute
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.executions.execution import execute
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.http.raw_request import RawRequest
 from polydom.server.ops.server import free_port

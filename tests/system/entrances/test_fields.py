@@ -22,9 +22,9 @@ from polydom.indexer.index.index import Index
 from polydom.server.batch.batch_budget import Answered
 from polydom.server.client.messages import read_answer
 from polydom.server.engine.budget import MoneyBudget
-from polydom.server.engine.execution import execute
-from polydom.server.engine.plan_execution import PlanExecution
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.executions.execution import execute
+from polydom.server.engine.executions.plan_execution import PlanExecution
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Outcome, Request
 from polydom.server.offline_scoring.output_file import PartialOutput
 from polydom.server.offline_scoring.output_row import row_of

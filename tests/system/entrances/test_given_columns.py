@@ -23,7 +23,7 @@ from pyarrow import parquet
 from polydom.indexer import BudgetClassifier, Index
 from polydom.server import Client, Scorer, score_items
 from polydom.server.batch.batch_plan import BatchPlan
-from polydom.server.cli.predict import line_of
+from polydom.server.cli.asking.predict import line_of
 from polydom.server.runtime.translator import AtOnce
 from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Answer, Entry, Terms

@@ -16,9 +16,9 @@ from polydom.features.errors import BadInput
 from polydom.features.items import text_item
 from polydom.server import Scorer, score_items
 from polydom.server.app import create_app
-from polydom.server.engine.anytime_execution import AnytimeExecution
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.execution import begin, execute
+from polydom.server.engine.executions.anytime_execution import AnytimeExecution
+from polydom.server.engine.executions.execution import begin, execute
 from polydom.server.engine.request import Caller, Request
 from polydom.server.runtime.repository import Repository
 from polydom.server.runtime.translator import Translator

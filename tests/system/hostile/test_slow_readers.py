@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from polydom.server.engine.budget import MoneyBudget
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.http.flow import ReaderWatch
 from polydom.server.http.protocol import HttpProtocol

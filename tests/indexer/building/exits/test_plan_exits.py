@@ -28,8 +28,8 @@ from polydom.indexer.building.training.training_task import columns_of
 from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.indexer.index.package import Package, exit_costs
 from polydom.server.engine.budget import MoneyBudget
-from polydom.server.engine.execution import execute
-from polydom.server.engine.planner import Planner
+from polydom.server.engine.executions.execution import execute
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.runtime.describe_index import describe_index
 from tests.support.builds import projects

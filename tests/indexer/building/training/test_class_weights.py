@@ -13,8 +13,8 @@ from polydom.indexer.building.training.class_weights import (
     costs_by_code,
     metric_of,
 )
+from polydom.indexer.building.training.decisions.thresholds import Goal
 from polydom.indexer.building.training.quality import Metric
-from polydom.indexer.building.training.thresholds import Goal
 from polydom.models.selection.arms import takes_weights
 from polydom.models.selection.learners import make_learner
 

@@ -1,0 +1,1 @@
+"""How class scores become answers: calibration and thresholds."""

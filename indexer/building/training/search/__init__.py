@@ -1,0 +1,1 @@
+"""Search among feature sets, and what a search overlooks or overrates."""

@@ -1,0 +1,210 @@
+"""A search that trains good sets early, and then bounds the quality of all others.
+
+First, `order_by_gain` finds two orders of the features, with models trained on a sample
+of the rows. Then the sets of the first 1, 2, ... features of each order are trained on
+all rows. Last, Poly-Dom runs with smaller and smaller alphas, until the project's alpha
+is proven or the time is up.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, Self
+
+import numpy as np
+
+from ....progress import OnProgress, Progress
+from ....set_search import poly_dom
+from ....set_search.feature_order import prefixes
+from ....set_search.greedy import order_by_gain
+from ....set_search.monotonicity import measure_violations
+from ...project import Search
+from ..train_sets import Spent
+
+TRYING = 0.25  # share of the time for ordering features
+TRAINING = 0.6  # share of the time after which no more beginnings are trained
+TRIALS = 4  # trainings per feature that ordering takes, about
+FEWEST = 1000  # rows at least for ordering features
+COVERED = 0.95  # share of the violations within a measured tolerance
+
+
+class SetTrainer(Protocol):
+    """The interface of a feature set trainer that a search uses; see `Trainer`."""
+
+    workers: int
+    spent: Spent
+
+    @property
+    def rows(self) -> int:
+        """Number of training rows."""
+
+    def qualities(self, masks: Sequence[int]) -> Generator[float]:
+        """Yield the quality of each set in turn; train a set first if needed."""
+
+    def seconds(self, mask: int) -> float:
+        """Return the seconds that training a set took; call `qualities` first."""
+
+    def on_sample(self, count: int) -> Self:
+        """Return a trainer that trains on a sample of `count` rows."""
+
+
+CostOf = Callable[[int], float]
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressiveSearch:
+    """The result of a progressive search."""
+
+    # Sets trained on all rows, and the alpha that they prove
+    search: poly_dom.PolyDomSearch
+    sample: int  # Number of rows that features were ordered on
+    tried: int  # Number of sets trained on these rows
+
+
+def search_progressively(
+    search: Search,
+    m: int,
+    trainer: SetTrainer,
+    cost_of: CostOf,
+    progress: Progress,
+    tolerance: float | None = 0.0,
+) -> ProgressiveSearch:
+    """Search sets of m features until the project's alpha is proven or the time is up.
+
+    Time is counted as the sum of training times. The cache stores them with the trained
+    sets, so a repeated search ends at the same set. `cost_of` returns the cost of a
+    set's features. `tolerance` is the loss of quality that Poly-Dom allows when
+    features are added. None measures it on the sets that are trained before Poly-Dom
+    starts: the quantile `COVERED` of their losses.
+    """
+    full = (1 << m) - 1
+    ends = [0, full]
+    with progress.stage("training all features", 2) as on_progress:
+        known: dict[int, float] = {}
+        for mask, accuracy in zip(ends, trainer.qualities(ends), strict=True):
+            known[mask] = accuracy
+            on_progress(len(known))
+    limit_s = search.limit_s(trainer.seconds(full))
+    trying = _on_few_rows(trainer, m, limit_s)
+    tried = known if trying is trainer else {}
+    orders = _find_orders(m, trying, cost_of, tried, TRYING * limit_s, progress)
+    wanted = [mask for mask in _beginnings(orders, tried, cost_of) if mask not in known]
+    with progress.stage("training sets", None) as on_progress:
+        for mask, accuracy in poly_dom.train_each(trainer.qualities, wanted):
+            known[mask] = accuracy
+            on_progress(len(known))
+            if trainer.spent.seconds >= TRAINING * limit_s:
+                break
+        if tolerance is None:
+            tolerance = _violation(m, known)
+        left_s = limit_s - trainer.spent.seconds
+        found = run_poly_dom(
+            search, m, trainer, known, tolerance, on_progress, left_s=left_s
+        )
+    return ProgressiveSearch(found, trying.rows, len(tried))
+
+
+def run_poly_dom(
+    search: Search,
+    m: int,
+    trainer: SetTrainer,
+    known: Mapping[int, float],
+    tolerance: float,
+    on_progress: OnProgress,
+    *,
+    left: int | None = None,
+    left_s: float | None = None,
+) -> poly_dom.PolyDomSearch:
+    """Run Poly-Dom on sets of m features, of which `known` were trained before.
+
+    It may train `left` sets for `left_s` seconds; None for no limit.
+    """
+    return poly_dom.search(
+        m,
+        trainer.qualities,
+        batch=True,
+        alpha=search.target,
+        alpha_of=search.alpha_of,
+        tolerance=tolerance,
+        covering=search.covering,
+        budget=left,
+        budget_s=None if left_s is None else max(left_s, 1e-9),
+        known=known,
+        progress=on_progress,
+        now=lambda: trainer.spent.seconds,
+    )
+
+
+def _violation(m: int, known: Mapping[int, float]) -> float:
+    """Return the `COVERED` quantile of the quality lost when features are added."""
+    masks = np.array(sorted(known), np.uint64)
+    qualities = np.array([known[mask] for mask in masks.tolist()])
+    return measure_violations(m, masks, qualities).quantile(COVERED)
+
+
+def _on_few_rows(trainer: SetTrainer, m: int, limit_s: float) -> SetTrainer:
+    """Return a trainer for ordering features, on as many rows as `limit_s` allows."""
+    trials_s = TRIALS * m * trainer.seconds((1 << m) - 1) / trainer.workers
+    share = min(1.0, TRYING * limit_s / max(trials_s, 1e-9))
+    count = max(FEWEST, round(share * trainer.rows))
+    return trainer if count >= trainer.rows else trainer.on_sample(count)
+
+
+def _find_orders(
+    m: int,
+    trainer: SetTrainer,
+    cost_of: CostOf,
+    known: dict[int, float],
+    limit_s: float,
+    progress: Progress,
+) -> list[Order]:
+    """Return two orders of the features: by gain per cost, and by gain.
+
+    Each may take half of `limit_s`. Sets that are trained for this purpose are added to
+    `known`, with their qualities.
+    """
+
+    def is_over(until_s: float) -> bool:
+        return trainer.spent.seconds >= until_s
+
+    orders, begun_s = [], trainer.spent.seconds
+    with progress.stage("trying features", None) as on_progress:
+        if 0 not in known:
+            (known[0],) = trainer.qualities([0])
+        for per_cost, share in ((True, 0.5), (False, 1.0)):
+            orders.append(
+                order_by_gain(
+                    m,
+                    trainer.qualities,
+                    cost_of,
+                    known=known,
+                    per_cost=per_cost,
+                    is_over=partial(is_over, begun_s + share * limit_s),
+                    on_trained=lambda: on_progress(len(known)),
+                )
+            )
+    return orders
+
+
+def _beginnings(
+    orders: Sequence[Order], tried: Mapping[int, float], cost_of: CostOf
+) -> list[int]:
+    """List the sets of the first 1, 2, ... features of each order.
+
+    Sets that are better than all cheaper sets come first.
+    """
+    passed = sorted({mask for order in orders for mask in prefixes(order)}, key=cost_of)
+    best, on_skyline, others = -1.0, list[int](), list[int]()
+    for mask in passed:
+        accuracy = tried.get(mask, -1.0)
+        (on_skyline if accuracy > best else others).append(mask)
+        best = max(best, accuracy)
+    return [*_spread(on_skyline), *_spread(others)]
+
+
+def _spread(masks: list[int]) -> list[int]:
+    """Reorder a list so that its first k entries spread evenly over it, for any k."""
+    bits = len(masks).bit_length()
+    places = sorted(range(len(masks)), key=lambda place: f"{place:0{bits}b}"[::-1])
+    return [masks[place] for place in places]

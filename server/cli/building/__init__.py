@@ -1,0 +1,1 @@
+"""Commands that build indexes, and what builds need: data, learners and costs."""

@@ -1,0 +1,1 @@
+"""Commands that serve indexes, and compile code for it ahead of time."""

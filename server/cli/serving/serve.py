@@ -1,0 +1,243 @@
+"""The command that serves indexes over HTTP: `polydom serve`."""
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polydom.features.errors import BadInput
+
+from ...settings import Settings, Shown
+from ..options import FeatureFiles
+from ..process import collect_as_usual
+from .settings_sources import FILE_VARIABLE, read_settings
+
+DEFAULTS = Settings()
+
+
+# The options for the indexes and the address,
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings",
+        metavar="FILE.toml",
+        envvar=FILE_VARIABLE,
+        show_envvar=False,
+        is_eager=True,
+        callback=read_settings,
+        help="TOML file of options, such as `budget_ms = 20`. Variables such as "
+        "POLYDOM_BUDGET_MS override the file, and options on the command line "
+        "override both.",
+    ),
+]
+Indexes = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[NAME=]INDEX.pdx...",
+        help="Files that `polydom build` wrote. The first answers requests that name"
+        " no model. A model's name is its file's name without .pdx, or NAME. A "
+        "folder stands for the only index in it.",
+    ),
+]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(help="Port; 0 for any free port.")]
+GrpcPort = Annotated[
+    int | None, typer.Option(help="Port for gRPC, too; 0 for any free port.")
+]
+# the options for budgets and costs,
+DefaultMs = Annotated[
+    float, typer.Option(help="Budget in milliseconds of a request that names none.")
+]
+LargestMs = Annotated[
+    float,
+    typer.Option(
+        help="Largest budget in milliseconds; larger budgets of requests are cut to it."
+    ),
+]
+Rescale = Annotated[
+    bool, typer.Option(help="At the start, rescale the index's costs to this machine.")
+]
+Correct = Annotated[
+    bool,
+    typer.Option(help="While serving, correct costs if the machine becomes slower."),
+]
+Audit = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        help="Share of early exits that are also computed whole, to compare the "
+        "answers.",
+    ),
+]
+# the options for limits,
+BodyLimit = Annotated[
+    int, typer.Option(min=1, help="Maximum bytes of a request's body.")
+]
+IntakeLimit = Annotated[
+    int, typer.Option(min=1, help="Maximum bytes of all bodies in memory at a time.")
+]
+ImageLimit = Annotated[
+    int, typer.Option(min=1, help="Maximum bytes of a decoded image.")
+]
+QueueLimit = Annotated[
+    int,
+    typer.Option(
+        min=1, help="Maximum number of requests that wait for the computing thread."
+    ),
+]
+# the options for processes and files,
+Workers = Annotated[
+    int,
+    typer.Option(min=1, help="Number of processes that answer; each uses one core."),
+]
+Watched = Annotated[
+    bool, typer.Option("--watch", help="Reload an index when its file is replaced.")
+]
+LeaveS = Annotated[
+    float,
+    typer.Option(
+        help="When stopped, seconds in which the server is not ready but still answers."
+    ),
+]
+Page = Annotated[
+    bool,
+    typer.Option(
+        help="Serve a page at / that shows what budgets buy and what happens now."
+    ),
+]
+Samples = Annotated[
+    bool | None,
+    typer.Option(
+        "--samples/--no-samples",
+        help="Serve the few training items that an index carries; default: only "
+        "if requests need a token, or if only this machine can connect.",
+        show_default=False,
+    ),
+]
+LogText = Annotated[
+    str, typer.Option(help="Format of the log: text, or json with one object per line.")
+]
+# and for access control.
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="File of bearer tokens, one per line; each request needs one of them.",
+    ),
+]
+AdminTokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="File of bearer tokens, one per line, that allow reloading over HTTP.",
+    ),
+]
+PemFile = Annotated[Path | None, typer.Option(metavar="FILE", help="PEM, for TLS.")]
+
+
+def serve(
+    indexes: Indexes,
+    settings_file: SettingsFile = None,
+    features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    grpc_port: GrpcPort = None,
+    budget_ms: DefaultMs = DEFAULTS.budget_s * 1e3,
+    max_budget_ms: LargestMs = DEFAULTS.max_budget_s * 1e3,
+    rescale: Rescale = DEFAULTS.rescale,
+    correct: Correct = DEFAULTS.correct,
+    audit: Audit = DEFAULTS.audit,
+    body_limit: BodyLimit = DEFAULTS.body_limit,
+    intake_limit: IntakeLimit = DEFAULTS.intake_limit,
+    image_limit: ImageLimit = DEFAULTS.image_limit,
+    queue_limit: QueueLimit = DEFAULTS.queue_limit,
+    workers: Workers = 1,
+    watch: Watched = False,
+    token_file: TokenFile = None,
+    admin_token_file: AdminTokenFile = None,
+    ssl_certfile: PemFile = None,
+    ssl_keyfile: PemFile = None,
+    leave_s: LeaveS = 0.0,
+    page: Page = True,
+    samples: Samples = None,
+    log_format: LogText = "text",
+) -> None:
+    """Serve indexes over HTTP, and answer each request within its budget.
+
+    The server prints its address when it is ready to listen. A page there shows what
+    budgets buy, and /docs describes every route. SIGHUP makes it reload its files.
+    """
+    from ...app import create_app
+    from ...http.bearer_tokens import Access
+    from ...ops.file_watch import Watch
+    from ...ops.logs import set_up_logs
+    from ...ops.server import ServeOptions, free_port, listen
+    from ...ops.workers import run_workers
+    from ...runtime.model_names import name_files
+    from ...settings import GrpcAt
+
+    _refuse_budget("--budget-ms", budget_ms)
+    _refuse_budget("--max-budget-ms", max_budget_ms)
+    settings = Settings(
+        budget_s=budget_ms / 1e3,
+        max_budget_s=max_budget_ms / 1e3,
+        body_limit=body_limit,
+        intake_limit=intake_limit,
+        image_limit=image_limit,
+        queue_limit=queue_limit,
+        correct=correct,
+        rescale=rescale,
+        audit=audit,
+        samples=who_sees_samples(samples, host, token_file),
+    )
+    if not 0 <= leave_s < math.inf:
+        raise BadInput(f"--leave-s {leave_s:g}: a finite number, 0 or more, is needed")
+    files = name_files(indexes)
+    options = ServeOptions(
+        Watch(files) if watch else None, leave_s, ssl_certfile, ssl_keyfile
+    )
+    access = Access.read(token_file, admin_token_file)
+    grpc_at = None
+    if grpc_port is not None:
+        free = free_port(host, grpc_port)
+        grpc_at = GrpcAt(host, free, ssl_certfile, ssl_keyfile)
+    application = create_app(
+        files,
+        features=features,
+        settings=settings,
+        access=access,
+        grpc_at=grpc_at,
+        page=page,
+    )
+    collect_as_usual()
+    scheme = "https" if ssl_certfile else "http"
+    with listen(host, port) as listener:
+        set_up_logs(log_format)
+        address = f"{scheme}://{host}:{listener.getsockname()[1]}"
+        typer.echo(f"serving {', '.join(files)} at {address}")
+        if grpc_at is not None:
+            typer.echo(f"serving gRPC at {host}:{grpc_at.port}")
+        run_workers(application, listener, options, workers)
+
+
+def who_sees_samples(wanted: bool | None, host: str, token_file: Path | None) -> Shown:
+    """Return the callers that may see training items: "everybody", "here" or "nobody".
+
+    "here" means callers on this machine. `wanted` is the operator's choice: True for
+    everybody, False for nobody. If it is None, the result is "everybody" if the server
+    requires tokens, "here" if it listens on this machine only, and "nobody" otherwise.
+    """
+    from ...http.headers import is_this_machine
+
+    if wanted is not None:
+        return "everybody" if wanted else "nobody"
+    if token_file is not None:
+        return "everybody"  # every caller who is let in has a token
+    return "here" if is_this_machine(host) else "nobody"
+
+
+def _refuse_budget(option: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise BadInput(f"{option} {value:g}: a finite number above 0 is needed")

@@ -1,0 +1,1 @@
+"""Executions: a plan's features computed against the clock, and the answer."""

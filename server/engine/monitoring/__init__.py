@@ -1,0 +1,1 @@
+"""What the engine notes while it serves: cost drift, failures and audits."""

@@ -1,0 +1,1 @@
+"""Plans, and the planner that chooses one by what is left of a budget."""
