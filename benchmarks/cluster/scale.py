@@ -29,7 +29,8 @@ from sklearn.datasets import make_classification
 from polydom.indexer.building.build import build
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.prepare import prepare_data
-from polydom.indexer.building.project import Cluster, Project
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.cluster import Cluster
 from polydom.indexer.building.resources import open_resources
 from polydom.indexer.building.training.search import search_sets
 from polydom.indexer.building.training.train_sets import Trainer

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polydom.indexer.building.project import ExitTerms
+from polydom.indexer.building.project_tables.exits import ExitTerms
 from polydom.server.engine.loading import load_index
 from polydom.server.evaluation.labelled_items import LabelledItem, read_labelled
 from polydom.server.settings import Settings

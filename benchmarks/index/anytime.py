@@ -20,7 +20,7 @@ import numpy as np
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
-from polydom.indexer.building.project import Search
+from polydom.indexer.building.project_tables.search import Search
 from polydom.indexer.building.training.search.search_sets import LAMBDAS, search_sets
 from polydom.indexer.index.next_feature import AnytimeRule, NodeCosts
 from polydom.indexer.index.package import Package

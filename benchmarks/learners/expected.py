@@ -31,7 +31,8 @@ from polydom.features.threads import one_thread
 from polydom.indexer.building.build import make_index
 from polydom.indexer.building.data.dataset import Dataset, NumberedFile, RowNames
 from polydom.indexer.building.prepare import Prepared, prepare_data
-from polydom.indexer.building.project import FOLDS, Project
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.search import FOLDS
 from polydom.indexer.building.resources import Resources, open_resources
 from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.building.training.refit import make_full_trainer

@@ -89,7 +89,7 @@ def build(
         refuse_index(Path(output))
     if not isinstance(project, Project):
         project = Project.load(project)
-    project.check_source(given=dataset is not None)
+    project.data.check_source(given=dataset is not None)
     if shared is not None:
         place = os.fspath(Path(shared).absolute())
         cluster = msgspec.structs.replace(project.cluster, shared=place)

@@ -16,7 +16,11 @@ from ..index.quality import Task
 from .data.dataset import Dataset
 from .data.split import draw_groups, rare_classes
 from .exits.exit_goal import ExitGoal
-from .project import AUTO, CONFIDENCE, FOLDS, Measure, Project
+from .project import Project
+from .project_tables.exits import CONFIDENCE
+from .project_tables.learner import AUTO
+from .project_tables.quality import Measure
+from .project_tables.search import FOLDS
 
 OF_RARE: Measure = "average_precision"  # default if one of two classes is rare
 RARE = 0.1  # share of the items below which a class is rare

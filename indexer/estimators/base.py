@@ -35,7 +35,8 @@ from ..building.data.dataset import (
     RowNames,
     number_in_turn,
 )
-from ..building.project import AUTO, Project
+from ..building.project import Project
+from ..building.project_tables.learner import AUTO
 from ..building.template import default_features
 from ..index.facts import mean_coefficients, skyline_at
 from ..index.package import Package

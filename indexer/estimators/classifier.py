@@ -17,7 +17,9 @@ from polydom.features.wording import hint
 
 from ..building.data.dataset import Dataset
 from ..building.data.split import groups_of_classes
-from ..building.project import AUTO, HELD_OUT, OF_THRESHOLDS, parts_of
+from ..building.project_tables.learner import AUTO
+from ..building.project_tables.quality import OF_THRESHOLDS
+from ..building.project_tables.search import HELD_OUT, parts_of
 from ..index.quality import OF_CLASSES, AlphaOf
 from .base import BudgetEstimator
 from .labels import count_items, labels_of

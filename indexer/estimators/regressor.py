@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from polydom.features.errors import BadInput
 from polydom.features.items import Kind
 
-from ..building.project import AUTO
+from ..building.project_tables.learner import AUTO
 from ..index.quality import OF_NUMBERS, AlphaOf
 from .base import BudgetEstimator
 from .labels import count_items, labels_of

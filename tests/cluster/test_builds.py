@@ -16,7 +16,8 @@ import pytest
 
 from polydom.features.errors import BadInput, BadProject, BadWorker, WorkerLost
 from polydom.indexer.building.build import build
-from polydom.indexer.building.project import Cluster, Project
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.cluster import Cluster
 from tests.support.builds import projects
 from tests.support.builds.clusters import DaskCluster, RayCluster
 from tests.support.builds.recorded_executor import RecordedExecutor

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from polydom.indexer.building.project import Cluster, Costs
+from polydom.indexer.building.project_tables.cluster import Cluster
+from polydom.indexer.building.project_tables.costs import Costs
 from tests.support.documents import blocks
 from tests.support.kubernetes.manifests import CHART, DEPLOY
 from tests.support.pages import read

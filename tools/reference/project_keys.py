@@ -9,24 +9,31 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from polydom.indexer.building import project
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.cluster import Cluster
+from polydom.indexer.building.project_tables.costs import Costs
+from polydom.indexer.building.project_tables.data import Data
+from polydom.indexer.building.project_tables.exits import CONFIDENCE, ExitTerms
+from polydom.indexer.building.project_tables.features import Columns, Features
+from polydom.indexer.building.project_tables.quality import Quality
+from polydom.indexer.building.project_tables.search import Search
 from polydom.indexer.building.template import template
 from polydom.models.qwyc.promise import ALPHA
 from tools.generated_parts import table
 
-SECTIONS: dict[str, type[project.Part]] = {
-    "top": project.Project,
-    "data": project.Data,
-    "features": project.Features,
-    "columns": project.Columns,
-    "quality": project.Quality,
-    "search": project.Search,
-    "costs": project.Costs,
-    "exits": project.ExitTerms,
-    "cluster": project.Cluster,
+SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "top": Project,
+    "data": Data,
+    "features": Features,
+    "columns": Columns,
+    "quality": Quality,
+    "search": Search,
+    "costs": Costs,
+    "exits": ExitTerms,
+    "cluster": Cluster,
 }
 # Of keys that are left unset until the code finds a value for them.
-DEFAULTS = {"exits.alpha": ALPHA, "exits.confidence": project.CONFIDENCE}
+DEFAULTS = {"exits.alpha": ALPHA, "exits.confidence": CONFIDENCE}
 # Of those that take less than their type says.
 VALUES = {
     "top.learner": "table, or a name",

@@ -63,7 +63,7 @@ def measure_project(
             "[costs] measured is 'here': `polydom build` takes the times itself, where "
             "it runs; 'later' leaves them to `polydom measure`"
         )
-    project.check_source(given=dataset is not None)
+    project.data.check_source(given=dataset is not None)
     work = await_work(project, None if cache is None else Path(cache))
     note = BuildNote.find(project, work)
     own = Resources(

@@ -22,7 +22,8 @@ from polydom.features.readers.folders import (
 from polydom.features.readers.table_file import Table, open_table
 from polydom.features.wording import hint, listed
 
-from ..project import Data, Project
+from ..project import Project
+from ..project_tables.data import Data
 from .dataset import Dataset
 from .stored_items import (
     ENCODING_OPTION,

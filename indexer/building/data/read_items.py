@@ -22,7 +22,8 @@ from polydom.features.wording import listed
 
 from ...progress import OnProgress, Progress
 from ..cache import FOLDER, Cache, digest
-from ..project import Data, Project
+from ..project import Project
+from ..project_tables.data import Data
 from .copies import keep_copies_together
 from .dataset import (
     Dataset,

@@ -31,7 +31,8 @@ from polydom.features.wording import hint
 
 from ...index.quality import Task
 from ...progress import OnProgress
-from ..project import Data, Project
+from ..project import Project
+from ..project_tables.data import Data
 from .dataset import Dataset, NumberedFile, RowNames, number_in_turn, numbers_of
 
 log = logging.getLogger("polydom.data")

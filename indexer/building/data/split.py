@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
 
-from ..project import Data, parts_of
+from ..project_tables.data import Data
+from ..project_tables.search import parts_of
 from .dataset import Dataset, Rows
 from .kernels.divide_groups import divide_in_order
 

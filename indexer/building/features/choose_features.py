@@ -46,7 +46,8 @@ from ...index.stored_features import (
 from ..cache import Array, Cache, SharedArrays, digest
 from ..costs.measured_items import spread_over_sizes
 from ..data.dataset import Dataset
-from ..project import Columns, Project
+from ..project import Project
+from ..project_tables.features import Columns
 from .network_features import NetworkFeatures, network_features
 from .opened_files import OpenedFiles, undeclared
 from .text_features import Chosen, ChosenRecipe, Found, TextColumns

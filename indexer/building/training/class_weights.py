@@ -10,7 +10,7 @@ from polydom.features.errors import BadProject
 from polydom.features.wording import hint
 
 from ..data.dataset import Dataset
-from ..project import OF_THRESHOLDS, Quality
+from ..project_tables.quality import OF_THRESHOLDS, Quality
 from ..terms import Terms
 from .decisions.thresholds import Goal
 from .quality import Metric

@@ -19,7 +19,7 @@ from polydom.features.errors import BadProject
 from polydom.models.measures import SURE, are_probabilities
 from polydom.models.scoring.model import Model
 
-from ..project import OF_SCORES
+from ..project_tables.quality import OF_SCORES
 from .decisions.thresholds import Cut, Found, Goal, choose_cut, found_by
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.threads import one_thread
 from polydom.indexer.building.divide_items import splits_of
-from polydom.indexer.building.project import FOLDS, Project
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.search import FOLDS
 from tests.support.builds.staged_build import StagedBuild
 
 ENOUGH = 4780  # an eighth is 598, the fewest that can promise a rate of 0.005

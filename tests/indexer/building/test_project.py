@@ -38,6 +38,10 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
         ({"search": {"sizes": [0, 1]}}, "search.sizes[0]: expected float > 0"),
         ({"serch": {}}, "unknown key 'serch'; did you mean 'search'?"),
         ({"search": {"alfa": 1}}, "unknown key 'search.alfa'; did you mean 'alpha'?"),
+        (
+            {"features": {"networks": [{"name": "n", "colors": "bgr"}]}},
+            "unknown key 'features.networks.colors'; did you mean 'colours'?",
+        ),
         ({"folder": "/"}, "unknown key 'folder'"),
         (
             {"cluster": {"retries": 3}},

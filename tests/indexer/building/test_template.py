@@ -7,7 +7,8 @@ import pytest
 
 from polydom.features.loading import ready_made_features
 from polydom.features.ready_made.learned_text import RECIPES
-from polydom.indexer.building.project import FOLDS, HELD_OUT, Project
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.search import FOLDS, HELD_OUT
 from polydom.indexer.building.template import LEARNERS, TEMPLATE, template
 
 

@@ -6,22 +6,18 @@ import tomllib
 import msgspec
 import pytest
 
-from polydom.indexer.building.project import (
-    Cluster,
-    Columns,
-    Costs,
-    Data,
-    ExitTerms,
-    Features,
-    Part,
-    Project,
-    Quality,
-    Search,
-)
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.cluster import Cluster
+from polydom.indexer.building.project_tables.costs import Costs
+from polydom.indexer.building.project_tables.data import Data
+from polydom.indexer.building.project_tables.exits import ExitTerms
+from polydom.indexer.building.project_tables.features import Columns, Features
+from polydom.indexer.building.project_tables.quality import Quality
+from polydom.indexer.building.project_tables.search import Search
 from tests.support.pages import blocks, first_cells, read
 
 PAGE = "reference/project.md"
-SECTIONS: dict[str, type[Part]] = {
+SECTIONS: dict[str, type[msgspec.Struct]] = {
     "`[data]`": Data,
     "`[features]`": Features,
     "`[[features.columns]]`": Columns,

@@ -18,7 +18,7 @@ from ....set_search import poly_dom
 from ....set_search.feature_order import prefixes
 from ....set_search.greedy import order_by_gain
 from ....set_search.monotonicity import measure_violations
-from ...project import Search
+from ...project_tables.search import Search
 from ..train_sets import Spent
 
 TRYING = 0.25  # share of the time for ordering features

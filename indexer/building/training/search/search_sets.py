@@ -22,7 +22,7 @@ from ....set_search.monotonicity import measure_violations
 from ....skyline.missing_features import best_without
 from ....skyline.prune import prune
 from ...prepare import Prepared
-from ...project import Search
+from ...project_tables.search import Search
 from ...resources import Resources
 from ..train_sets import Trainer
 from ..training_task import TrainingTask, division_of

@@ -25,7 +25,8 @@ from polydom.indexer.building.data.split import (
     treat_rare_classes,
 )
 from polydom.indexer.building.divide_items import splits_of
-from polydom.indexer.building.project import Data, Project
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.data import Data
 from polydom.server.cli.app import app
 from tests.support.builds.progresses import Stages
 from tests.support.builds.staged_build import StagedBuild

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from polydom.indexer.building.build import build
-from polydom.indexer.building.project import Cluster, Project
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.cluster import Cluster
 
 MOST = 4096  # bytes
 OWN = """\

@@ -6,7 +6,8 @@ import pytest
 from polydom.features.errors import BadProject
 from polydom.features.items import text_item
 from polydom.indexer.building.data.dataset import Dataset, make_dataset
-from polydom.indexer.building.project import Project, Quality
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.quality import Quality
 from polydom.indexer.building.terms import Terms
 from polydom.indexer.building.training.class_weights import (
     class_weights,

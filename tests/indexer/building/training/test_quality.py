@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn import metrics
 
 from polydom.features.errors import BadProject
-from polydom.indexer.building.project import Measure
+from polydom.indexer.building.project_tables.quality import Measure
 from polydom.indexer.building.training.quality import (
     MEASURES,
     Answers,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.indexer.building.project import Search
+from polydom.indexer.building.project_tables.search import Search
 from polydom.indexer.building.training.search.progressive_search import (
     FEWEST,
     ProgressiveSearch,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.indexer.building.project import Search
+from polydom.indexer.building.project_tables.search import Search
 from polydom.indexer.building.training.search.search_sets import (
     LAMBDAS,
     SearchedSets,

@@ -1,0 +1,1 @@
+"""The tables of PROJECT.toml, one a module: keys, defaults and checks."""
