@@ -83,7 +83,7 @@ def read_graph(file: Path, where: str) -> Graph:
         ) from None
     _refuse_outside(onnx, model, f"{where}: {file}")
     if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+        model = library("onnx.inliner").inline_local_functions(model)
     return _graph_of(onnx, model, f"{where}: {file}")
 
 

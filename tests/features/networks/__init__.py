@@ -1,0 +1,1 @@
+"""Networks as features: cut, stored, run, and compared with the whole network."""

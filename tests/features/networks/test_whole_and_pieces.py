@@ -1,0 +1,47 @@
+"""The pieces of a network, one after the other, are the whole network."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polydom.features.extract import Extractor
+from polydom.features.items import record_item
+from polydom.features.networks.open_network import open_network, read_network
+from polydom.features.networks.terms import NetworkTerms, network
+from tests.support.networks.drawn_networks import WIDTH, drawn_network
+from tests.support.oracles.networks import whole
+
+COLUMNS = [f"c{k}" for k in range(WIDTH)]
+# What half precision and quantised numbers may differ by, if they are rounded twice.
+ROUNDED = 0.05
+
+
+def terms_of(file: Path, outputs: list[str] | str) -> NetworkTerms:
+    return network("x", file, kind="record", columns=COLUMNS, outputs=outputs)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_pieces_of_drawn_graphs_give_what_the_whole_gives(
+    tmp_path: Path, seed: int
+) -> None:
+    draw = np.random.default_rng([1, seed])
+    model = drawn_network(seed, int(draw.integers(3, 16)))
+    file = tmp_path / "x.onnx"
+    file.write_bytes(model.SerializeToString())
+    first = read_network(terms_of(file, "auto"))
+    places = [place.tensor for place in first.cutter.places(first.end)]
+    count = int(draw.integers(1, len(places) + 1))
+    chosen = sorted(draw.choice(len(places), count, replace=False))
+    outputs = [places[k] for k in chosen]
+    made = open_network(terms_of(file, outputs))
+    features = [made.feature(0, piece) for piece in range(len(outputs))]
+    extractor = Extractor(features, [one.width for one in made.facts.pieces])
+    rounds = {"DynamicQuantizeLinear", "Cast"}
+    exact = rounds.isdisjoint(node.op_type for node in model.graph.node)
+    for _ in range(2):
+        row = draw.normal(size=WIDTH).astype(np.float32)
+        item = record_item(dict(zip(COLUMNS, row.tolist(), strict=True)))
+        expected = np.concatenate(whole(model, outputs, {"rows": row[None]}), axis=1)
+        error = np.abs(extractor.extract(item) - expected[0]).max()
+        assert error < (1e-4 if exact else ROUNDED)
