@@ -302,6 +302,7 @@ def simulated_level(alphas: Floats, apart: bool) -> float:
     return broken / DRAWS
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize("alphas", [(0.04, 0.05), (0.02, 0.2)])
 def test_promises_of_both_classes_break_in_at_most_their_level(

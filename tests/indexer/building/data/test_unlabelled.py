@@ -214,6 +214,7 @@ confidence = 0.8
 """
 
 
+@pytest.mark.jit
 def test_a_build_of_few_items_has_exits_by_items_without_labels(tmp_path: Path) -> None:
     """Labelled items are all trained on, in folds, and none is set aside."""
     rows, more = draw_rows(200, 5), draw_rows(600, 6)
