@@ -97,7 +97,8 @@ class Cutter:
             return False
         if self.tokens is None:
             return 2 <= value.ndim <= 4
-        return value.ndim == 2 or (value.ndim == 3 and value.shape[1] == self.tokens)
+        of_tokens = value.ndim == 3 and value.shape[1] == self.tokens
+        return value.ndim == 2 or (of_tokens and value.shape[2] != self.tokens)
 
     def automatic(self, end: str) -> list[str]:
         """Return the tensors at which "auto" cuts: near `SHARES`, and the end.
@@ -124,12 +125,13 @@ class Cutter:
             if tensor not in names:
                 raise BadFeature(
                     f"{where} has no tensor {tensor!r}; {hint(tensor, names)} "
-                    "`polydom features --network FILE` lists the places to cut"
+                    "(`polydom features --network FILE` lists the places to cut)"
                 )
             value = self.values.get(tensor)
-            if value is None or tensor in self.graph.constants:
+            if value is None or value.dtype.kind != "f":
                 raise BadFeature(
-                    f"{where}: {tensor!r} is no tensor of an item's values"
+                    f"{where}: {tensor!r} is no tensor of floats of an item; a "
+                    "feature needs one"
                 )
         pieces, done = [], 0.0
         total = self.amount(set[int]().union(*map(self.needed, tensors))) or 1.0

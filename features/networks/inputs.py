@@ -4,7 +4,7 @@ Each class here is the function of a step. Its result is a tuple of arrays, one 
 input of the network, with a first axis of length 1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,8 @@ Tensors = tuple[Tensor, ...]
 # tokenizer would read the whole of a long text before it cuts it.
 CHARACTERS = 16
 FLOAT_TYPES = ("float32", "float64")
+# Usual words of a token that fills up a text; of others, a tokenizer says its number.
+FILLERS = ("[PAD]", "<pad>")
 
 
 @dataclass(frozen=True)
@@ -83,26 +85,44 @@ class TextTokens:
     tokenizer: Bytes  # (b,) uint8: The tokenizer's file, JSON in UTF-8
 
     @cached_property
-    def _encode(self) -> Any:
+    def _ready(self) -> tuple[Any, int]:
+        """Function that divides a text, and the number of the token that fills up."""
         tokenizer = read_tokenizer(self.tokenizer.tobytes())
+        filler = (tokenizer.padding or {}).get("pad_id")
+        for word in FILLERS:
+            filler = tokenizer.token_to_id(word) if filler is None else filler
         tokenizer.no_padding()
         tokenizer.enable_truncation(self.facts.tokens[self.variant])
-        return tokenizer.encode
+        return tokenizer.encode, filler or 0
 
     def __call__(self, text: str) -> Tensors:
-        """Return numbers, mask or types of the tokens (1, t), as the network reads."""
+        """Return numbers, mask or types of the tokens (1, t), as the network reads.
+
+        The last tensor is always the mask (1, t) float32: 1 for a token of the text, 0
+        for one that fills up.
+        """
+        encode, filler = self._ready
         most = self.facts.tokens[self.variant]
-        found = self._encode(text[: CHARACTERS * most])
+        text = text[: CHARACTERS * most]
+        try:
+            found = encode(text)
+        except TypeError:  # it has halves of characters, which no text in UTF-8 has
+            found = encode(
+                text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            )
+        count = len(found.ids)
+        length = most if self.facts.padded else max(count, 1)
         parts = {
-            "ids": found.ids,
-            "mask": found.attention_mask,
-            "types": found.type_ids,
+            "ids": (found.ids, filler),
+            "mask": (found.attention_mask, 0),
+            "types": (found.type_ids, 0),
         }
-        length = most if self.facts.padded else max(len(found.ids), 1)
         tensors = []
-        for part, dtype in zip(self.facts.inputs, self.facts.dtypes, strict=True):
-            tensor = np.zeros((1, length), dtype)
-            tensor[0, : len(found.ids)] = parts[part]
+        dtypes = [*self.facts.dtypes, np.float32]
+        for part, dtype in zip([*self.facts.inputs, "mask"], dtypes, strict=True):
+            own, rest = parts[part]
+            tensor = np.full((1, length), rest, dtype)
+            tensor[0, :count] = own
             tensors.append(tensor)
         return tuple(tensors)
 
@@ -141,19 +161,33 @@ def _tensor_of(facts: ColumnsFacts, record: Mapping[str, Value]) -> Tensor:
         made = np.array([_text(record.get(name)) for name in facts.columns], object)
     else:
         numbers = [_number(name, record.get(name)) for name in facts.columns]
-        if facts.dtype not in FLOAT_TYPES and not all(map(float.is_integer, numbers)):
-            raise BadItem(
-                f"columns {', '.join(facts.columns)} are a network's input of whole "
-                f"numbers; {numbers} came"
-            )
-        made = np.array(numbers, facts.dtype)
+        if facts.dtype not in FLOAT_TYPES:
+            _refuse_fractions(facts, numbers)
+        with np.errstate(over="ignore"):
+            made = np.array(numbers).astype(facts.dtype)
     return made if facts.flat else made[np.newaxis]
 
 
+def _refuse_fractions(facts: ColumnsFacts, numbers: Sequence[float]) -> None:
+    limits = np.iinfo(facts.dtype)
+    for name, number in zip(facts.columns, numbers, strict=True):
+        if not (number.is_integer() and limits.min <= number < limits.max):
+            raise BadItem(
+                f"column {name!r} is {number:g}, and a network's input of whole "
+                f"numbers ({facts.dtype})"
+            )
+
+
 def _text(value: Value) -> str:
+    """Return a value as people write it, such as `12` for 12.0."""
     if value is None or value != value:
         return ""
-    return value if isinstance(value, str) else f"{value:g}"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = str(value)
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _number(name: str, value: Value) -> float:

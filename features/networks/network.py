@@ -163,11 +163,10 @@ class Network:
                 f"{own.width}"
             )
         begin, steps = self._chains[variant]
-        mask = None
-        if own.of_tokens == "mean" and facts.text and "mask" in facts.text.inputs:
-            mask = facts.text.inputs.index("mask")
-        needs = (steps[piece], *([begin] if mask is not None else []))
-        function = PooledColumns(own, mask, projection)
+        filled = facts.text is not None and facts.text.padded
+        masked = filled and own.of_tokens == "mean"
+        needs = (steps[piece], begin) if masked else (steps[piece],)
+        function = PooledColumns(own, projection)
         name = facts.feature_name(variant, piece)
         return Feature(name, facts.kind, needs, function)
 

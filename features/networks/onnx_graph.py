@@ -3,6 +3,7 @@
 The library `onnx` is needed for builds alone; a server never imports it.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import BadFeature
+from .other_formats import other_format
 from .session import CPU_ONLY, Tensor, first_line, library, open_session
 
 MOST_BYTES = (2 << 30) - 1  # bytes that protobuf can hold
@@ -20,6 +22,15 @@ MOST_BYTES = (2 << 30) - 1  # bytes that protobuf can hold
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 # Multiplications of an operator for each number of its output, if they are not one.
 PRODUCTS = {"Conv", "ConvInteger", "QLinearConv", "ConvTranspose"}
+# Operators whose output is another one each time
+RANDOM = {
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+}
 MATRICES = {"Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul"}
 
 
@@ -72,19 +83,19 @@ def read_graph(file: Path, where: str) -> Graph:
             f"{where}: {file} has {size:,} bytes; an ONNX file has at most "
             f"{MOST_BYTES:,}"
         )
+    where = f"{where}: {file}"
     try:
         model = onnx.load_model_from_string(content)
-        if not model.graph.node:
-            raise ValueError("it has no nodes")
-    except Exception as error:  # protobuf and onnx have their own kinds of errors
-        raise BadFeature(
-            f"{where}: {file} is no ONNX file ({first_line(error)}); torch.onnx.export "
-            "writes one"
-        ) from None
-    _refuse_outside(onnx, model, f"{where}: {file}")
+    except Exception:  # protobuf and onnx have their own kinds of errors
+        model = None
+    if model is None or not model.graph.node:
+        raise BadFeature(f"{where} is no ONNX file{other_format(content)}") from None
     if model.functions:
-        model = library("onnx.inliner").inline_local_functions(model)
-    return _graph_of(onnx, model, f"{where}: {file}")
+        inliner = library("onnx.inliner")
+        model = inliner.inline_local_functions(model, convert_version=True)
+    _refuse_outside(onnx, model, where)
+    _refuse_training(onnx, model, where)
+    return _graph_of(onnx, model, where)
 
 
 def _refuse_outside(onnx: Any, model: Any, where: str) -> None:
@@ -95,9 +106,8 @@ def _refuse_outside(onnx: Any, model: Any, where: str) -> None:
                 "all in one file: onnx.save(onnx.load(FILE), ONE_FILE), or "
                 "torch.onnx.export(..., external_data=False)"
             )
-    local = {function.domain for function in model.functions}
     for node in _nodes(onnx, model.graph):
-        if node.domain not in DOMAINS and node.domain not in local:
+        if node.domain not in DOMAINS:
             raise BadFeature(
                 f"{where} needs the operator {node.domain}:{node.op_type}, which does "
                 "not come with ONNX Runtime"
@@ -106,6 +116,25 @@ def _refuse_outside(onnx: Any, model: Any, where: str) -> None:
             raise BadFeature(
                 f"{where} is compiled for one device (EPContext); the network before "
                 "that is needed"
+            )
+
+
+def _refuse_training(onnx: Any, model: Any, where: str) -> None:
+    """Raise BadFeature if an operator gives another output for the same item."""
+    weights = {one.name: one for one in model.graph.initializer}
+    for node in _nodes(onnx, model.graph):
+        if node.op_type == "Constant" and node.attribute[0].HasField("t"):
+            weights[node.output[0]] = node.attribute[0].t
+    for node in _nodes(onnx, model.graph):
+        trains = any(one.name == "training_mode" and one.i for one in node.attribute)
+        if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
+            given = weights.get(node.input[2])
+            trains = given is None or bool(onnx.numpy_helper.to_array(given).any())
+        if node.op_type in RANDOM or trains:
+            raise BadFeature(
+                f"{where} has {node.op_type}{' in training mode' * trains}, which "
+                "gives other numbers for the same item each time; export the network "
+                "after model.eval()"
             )
 
 
@@ -166,6 +195,10 @@ def _graph_of(onnx: Any, model: Any, where: str) -> Graph:
         if constants.issuperset(read):
             constants.update(written)
     outputs = tuple(one.name for one in model.graph.output)
+    names = [*outputs, *constants, *(one.name for one in inputs)]
+    for name in itertools.chain(names, *reads, *writes):
+        if not isinstance(name, str):  # bytes, as protobuf gives what is no UTF-8
+            raise BadFeature(f"{where} has the name {name!r}, which is no UTF-8")
     return Graph(model, inputs, outputs, reads, writes, frozenset(constants))
 
 
@@ -176,7 +209,17 @@ def _input(onnx: Any, value: Any, where: str) -> Input:
     elements = kind.tensor_type.elem_type
     dtype = "string"
     if elements != onnx.TensorProto.STRING:
-        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elements)).name
+        try:
+            dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elements)).name
+        except KeyError:
+            raise BadFeature(
+                f"{where}: its input {value.name!r} is of no type that ONNX has"
+            ) from None
+    if not kind.tensor_type.HasField("shape"):
+        raise BadFeature(
+            f"{where}: its input {value.name!r} has no shape; "
+            "onnx.shape_inference, or another export, states it"
+        )
     shape = tuple(
         axis.dim_value if axis.HasField("dim_value") and axis.dim_value > 0 else None
         for axis in kind.tensor_type.shape.dim

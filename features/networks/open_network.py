@@ -1,8 +1,8 @@
 """Opens an ONNX file for a build: checks that it fits, tries it, and cuts it."""
 
 import hashlib
-import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +24,10 @@ from .facts import (
 from .inputs import Tensors, TextTokens, read_tokenizer
 from .network import Network
 from .onnx_graph import Graph, Input, read_graph, run_whole, work_of
-from .session import Bytes, Tensor, open_session
+from .session import Bytes, Tensor, refuse_absent
 from .terms import NetworkTerms
-
-log = logging.getLogger("polydom")
+from .trial import try_network
+from .vocabulary import refuse_other_words
 
 SIDES = (128, 224)  # pixels a side, if the network leaves them open
 TOKENS = (32, 128)
@@ -59,11 +59,13 @@ def read_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> ReadNetwor
     says what came and what is needed.
     """
     where = f"network {terms.name!r}"
+    refuse_absent(terms.providers, f"{where}: ")
     _refuse_other_file(terms, where)
     graph = read_graph(Path(terms.file), where)
     facts, tokenizer = _facts(terms, graph, columns, where)
     tensors = _sample(facts, tokenizer, graph)
-    named = {one.name: own for one, own in zip(graph.inputs, tensors, strict=True)}
+    names = [one.name for one in graph.inputs]  # a text's tensors are one more
+    named = dict(zip(names, tensors, strict=False))
     values = run_whole(graph, named, where)
     tokens = tensors[0].shape[1] if terms.kind == "text" else None
     cutter = Cutter(graph, work_of(graph, values), values, tokens)
@@ -82,7 +84,7 @@ def open_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> Network:
     models = tuple(piece.model for piece in pieces)
     network = Network(facts, models, tokenizer)
     network.check()
-    _try_pieces(network, tensors, pieces, where)
+    try_network(network, where)
     return network
 
 
@@ -110,8 +112,11 @@ def _facts(
     if terms.kind == "image":
         with_inputs["image"] = _image(terms, graph.inputs, where)
     elif terms.kind == "text":
-        tokenizer = _tokenizer(terms, where)
-        with_inputs["text"] = _text(terms, graph.inputs, where)
+        tokenizer, words = _tokenizer(terms, where)
+        text = _text(terms, graph.inputs, where)
+        ids = graph.inputs[text.inputs.index("ids")].name
+        refuse_other_words(graph, ids, words, where)
+        with_inputs["text"] = text
     else:
         with_inputs["record"] = _record(terms, graph.inputs, columns, where)
     return _replaced(facts, **with_inputs), tokenizer
@@ -135,7 +140,7 @@ def _image(terms: NetworkTerms, inputs: Sequence[Input], where: str) -> ImageFac
     one = _one_input(inputs, "images", where)
     needed = (
         "images need one input of the form (1, 3, height, width), or with the 3 "
-        "channels last, of float32, float16 or uint8"
+        "channels last, of float32, float16 or uint8; the first axis is open (n) or 1"
     )
     dtype, shape = one.dtype, one.shape
     if dtype not in ("float32", "float16", "uint8") or len(shape) != 4:
@@ -194,11 +199,12 @@ def _each(given: Sequence[float], channels: int, key: str, where: str) -> list[f
     return [*given] * (channels // len(given))
 
 
-def _tokenizer(terms: NetworkTerms, where: str) -> Bytes:
+def _tokenizer(terms: NetworkTerms, where: str) -> tuple[Bytes, int]:
+    """Return the tokenizer's file, and one more than its largest number of a token."""
     assert terms.tokenizer is not None
     try:
         content = Path(terms.tokenizer).read_bytes()
-        read_tokenizer(content)
+        known = read_tokenizer(content).get_vocab().values()
     except OSError as error:
         raise BadFeature(f"{where}: {terms.tokenizer}: {error.strerror}") from None
     except ValueError as error:
@@ -207,7 +213,7 @@ def _tokenizer(terms: NetworkTerms, where: str) -> Bytes:
             f"({error}); tokenizer.json is needed, which "
             'AutoTokenizer.from_pretrained(...).save_pretrained("folder") writes'
         ) from None
-    return np.frombuffer(content, np.uint8)
+    return np.frombuffer(content, np.uint8), max(known, default=0) + 1
 
 
 def _text(terms: NetworkTerms, inputs: Sequence[Input], where: str) -> TextFacts:
@@ -224,8 +230,11 @@ def _text(terms: NetworkTerms, inputs: Sequence[Input], where: str) -> TextFacts
         roles.append(role)
         if len(one.shape) != 2 or one.shape[0] not in (None, 1):
             raise BadFeature(
-                f"{where} has the input {one.described}; texts need (1, tokens)"
+                f"{where} has the input {one.described}; texts need (1, tokens), "
+                "with the first axis open (n) or 1"
             )
+    if "ids" not in roles:
+        raise BadFeature(f"{where} has no input of numbers of tokens, like input_ids")
     lengths = {one.shape[1] for one in inputs} - {None}
     if not lengths:
         tokens, padded = terms.tokens or [*TOKENS], False
@@ -314,16 +323,33 @@ def _sample(facts: NetworkFacts, tokenizer: Bytes | None, graph: Graph) -> Tenso
 
 
 def _end(graph: Graph, values: dict[str, Tensor], where: str) -> str:
-    """Return the first output that is a tensor of floats for one item."""
+    """Return the first output that is a tensor of floats, with an axis of items.
+
+    Of an output that is a map from classes to scores, it is the tensor of the scores.
+    """
     for name in graph.outputs:
-        value = values.get(name)
-        if value is not None and value.dtype.kind == "f" and value.ndim >= 1:
-            return name
+        tensor = _scores(graph, name)
+        value = values.get(tensor)
+        computed = tensor in graph.writer and tensor not in graph.constants
+        if computed and value is not None and value.dtype.kind == "f" and value.ndim:
+            return tensor
+    described = ", ".join(map(partial(_described, values), graph.outputs))
     raise BadFeature(
-        f"{where} has the outputs {', '.join(graph.outputs)}, and none is a tensor of "
-        "floats; a classifier of scikit-learn is exported with options={'zipmap': "
-        "False}"
+        f"{where} has the outputs {described or 'none'}; a tensor of floats that is "
+        "computed from the item is needed, whose first axis is the items'"
     )
+
+
+def _scores(graph: Graph, name: str) -> str:
+    """Return the tensor that a ZipMap, as of scikit-learn, makes a map of."""
+    node = graph.model.graph.node[graph.writer[name]] if name in graph.writer else None
+    return node.input[0] if node is not None and node.op_type == "ZipMap" else name
+
+
+def _described(values: dict[str, Tensor], name: str) -> str:
+    if name not in values:
+        return f"{name} (no tensor)"
+    return f"{name}: {values[name].dtype} {values[name].shape}"
 
 
 def _tensors(terms: NetworkTerms, cutter: Cutter, end: str) -> list[str]:
@@ -342,7 +368,8 @@ def _with_pieces(
     names = terms.names or [str(k + 1) for k in range(len(pieces))]
     if len(names) != len(pieces):
         raise BadFeature(
-            f"{where} is cut into {len(pieces)} pieces, and has {len(names)} names"
+            f"{where} is cut into {len(pieces)} pieces, and names = {terms.names}; as "
+            "many are needed"
         )
     described = [_piece_facts(facts, terms, piece, tensors, where) for piece in pieces]
     return _replaced(facts, stages=names, pieces=described)
@@ -359,7 +386,7 @@ def _piece_facts(
     axes: list[int] = []
     of_tokens = None
     if facts.image is not None and len(shape) == 4:
-        axes = [1, 2] if shape[1] == shape[2] != shape[3] else [2, 3]
+        axes = _places(shape, facts.image.sizes[-1])
     elif len(shape) == 3 and facts.kind != "record":
         of_tokens = terms.pool
         if facts.kind == "text" and shape[1] != tensors[0].shape[1]:
@@ -373,29 +400,18 @@ def _piece_facts(
         )
     kept = [n for axis, n in enumerate(shape) if axis and axis not in axes]
     width = shape[2] if of_tokens else int(np.prod(kept))
-    if width > MOST_WIDTH:
+    if not 0 < width <= MOST_WIDTH:
         raise BadFeature(
-            f"{where} gives {width:,} columns; {MOST_WIDTH:,} is the most: name an "
-            "earlier tensor in outputs"
+            f"{where} gives {width:,} columns; 1 to {MOST_WIDTH:,} are possible: name "
+            "an earlier tensor in outputs"
         )
     return PieceFacts(piece.inputs, piece.after, axes, of_tokens, width, piece.work)
 
 
-def _try_pieces(
-    network: Network, tensors: Tensors, pieces: Sequence[CutPiece], where: str
-) -> None:
-    """Run all pieces one after the other; their last output is that of the whole."""
-    outputs: list[Tensor] = []
-    for position, piece in enumerate(pieces):
-        try:
-            session = open_session(piece.model.tobytes(), network.facts.providers)
-        except BadFeature as error:
-            raise BadFeature(f"{where}, piece {position + 1}: {error}") from None
-        given = {f"in{k}": tensors[k] for k in piece.inputs}
-        given |= {f"cut{k}": outputs[k] for k in piece.after}
-        outputs.append(session.run(None, given)[0])
-        if outputs[-1].shape != piece.output.shape:
-            raise BadFeature(
-                f"{where}, piece {position + 1} gives {outputs[-1].shape}, and the "
-                f"whole network {piece.output.shape}"
-            )
+def _places(shape: Sequence[int], size: tuple[int, int]) -> list[int]:
+    """Return the axes of height and width: those with the proportions of the image."""
+    height, width = size
+    first, last = (
+        abs(shape[axis] * width - shape[axis + 1] * height) for axis in (1, 2)
+    )
+    return [1, 2] if first < last else [2, 3]

@@ -85,15 +85,12 @@ class PooledColumns:
     """The function of a network's feature: columns from a piece's output."""
 
     facts: PieceFacts
-    # Position of the mask among a text network's inputs; None if it takes no mask
-    mask: int | None = None
     projection: Projection | None = None
 
     def __call__(self, output: Tensor, tensors: Tensors = ()) -> Floats:
         """Return columns (K,) float32 of an output of the shape (1, ...).
 
-        `tensors` are the inputs of a text network, whose mask says which tokens are of
-        the text.
+        `tensors` are those of a text that was filled up; the last is its mask.
         """
         columns = np.asarray(self._pooled(output[0], tensors), np.float32).reshape(-1)
         return columns if self.projection is None else self.projection(columns)
@@ -102,8 +99,8 @@ class PooledColumns:
         facts = self.facts
         if facts.of_tokens == "first":
             return values[0]
-        if facts.of_tokens == "mean" and self.mask is not None:
-            mask = tensors[self.mask][0].astype(np.float32)
+        if facts.of_tokens == "mean" and tensors:
+            mask = tensors[-1][0]
             return mask @ values / np.float32(max(mask.sum(), 1))
         if facts.of_tokens == "mean":
             return values.mean(axis=0)

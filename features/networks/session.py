@@ -6,6 +6,7 @@ one thread has no threads that a fork would lose.
 """
 
 import importlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,13 +23,26 @@ Tensor = NDArray[Any]
 
 OUTPUT = "out"  # name of a piece's output
 CPU_ONLY = (CPU,)
-# Errors alone: warnings would fill the log of a server.
-ERRORS = 3
+# ONNX Runtime writes to the standard error itself; what is wrong it also raises.
+SILENT = 4
+# A provider that sends items to a service at an address in the model.
+ELSEWHERE = "AzureExecutionProvider"
+# What ONNX Runtime writes before the message of an error: its code, where in its
+# source the error comes from, and which condition does not hold.
+BEFORE = re.compile(
+    r"^(\[ONNXRuntimeError\] : \d+ : \w+ : )?"
+    r"(Non-zero status code returned while running (?P<operator>\w+) node\. "
+    r"Name:'.*?' Status Message: )?"
+    r"(\S*\w\.(cc|h|cpp):\d+ (.*?\)( const)? |\w+ (?=[A-Z]))?)?"
+    r"(.* was false\. )?"
+)
 
 
 def onnxruntime() -> Any:
     """Import ONNX Runtime; raise BadFeature with the cure if it is not installed."""
-    return library("onnxruntime")
+    ort = library("onnxruntime")
+    ort.set_default_logger_severity(SILENT)
+    return ort
 
 
 def library(name: str) -> Any:
@@ -42,34 +56,57 @@ def library(name: str) -> Any:
         ) from error
 
 
+def refuse_absent(providers: Sequence[str], where: str = "") -> None:
+    """Raise BadFeature if ONNX Runtime lacks an execution provider here.
+
+    `where` begins the message.
+    """
+    there = [
+        name for name in onnxruntime().get_available_providers() if name != ELSEWHERE
+    ]
+    for provider in providers:
+        if provider not in there:
+            raise BadFeature(
+                f"{where}ONNX Runtime has no {provider!r} here; there are "
+                f"{', '.join(there)}"
+            )
+
+
 def open_session(model: bytes, providers: Sequence[str]) -> Any:
     """Return a session of ONNX Runtime for an ONNX model, in one thread.
 
     Raises BadFeature if a provider is not there, or the model cannot be run.
     """
     ort = onnxruntime()
-    there = ort.get_available_providers()
-    for provider in providers:
-        if provider not in there:
-            raise BadFeature(
-                f"ONNX Runtime has no {provider!r} here; there are {', '.join(there)}"
-            )
+    refuse_absent(providers)
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-    options.log_severity_level = ERRORS
+    options.log_severity_level = SILENT
     for pool in ("intra_op", "inter_op"):
         options.add_session_config_entry(f"session.{pool}.allow_spinning", "0")
     try:
-        return ort.InferenceSession(model, options, providers=[*providers])
+        session = ort.InferenceSession(model, options, providers=[*providers])
     except Exception as error:  # the library has its own kinds of errors
         raise BadFeature(f"ONNX Runtime cannot load it: {first_line(error)}") from error
+    # A provider whose device is not there gives its place to the processor.
+    for provider in providers:
+        if provider not in session.get_providers():
+            raise BadFeature(f"ONNX Runtime cannot start {provider!r} here")
+    return session
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error of ONNX Runtime, without its code."""
-    line = str(error).strip().partition("\n")[0]
-    return line.rpartition(" : ")[2] if line.startswith("[ONNXRuntimeError]") else line
+    """Return the message of an error of ONNX Runtime in one line.
+
+    It begins with the operator that failed, if one did.
+    """
+    line = str(error).strip().partition("\n")[0].replace("\\n", " ").strip()
+    before = BEFORE.match(line)
+    assert before is not None  # it matches every text
+    operator = before["operator"]
+    message = line[before.end() :].rstrip(".")
+    return f"{operator}: {message}" if operator else message
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +122,11 @@ class Piece:
         return open_session(self.model.tobytes(), self.providers)
 
     def run(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Return the output for named inputs."""
-        output: Tensor = self.session.run([OUTPUT], inputs)[0]
+        """Return the output for named inputs; raise BadFeature if there is none."""
+        try:
+            output: Tensor = self.session.run([OUTPUT], inputs)[0]
+        except Exception as error:  # the library has its own kinds of errors
+            raise BadFeature(first_line(error)) from error
         return output
 
     def __getstate__(self) -> dict[str, Any]:
