@@ -172,16 +172,31 @@ class Extractor:
             return Extracted(row)
         return Extraction(self, payload, row, where)
 
-    def extract(self, item: Item, where: str = "the item") -> Row:
-        """Compute every feature of an item; return the full row, (width,) float32.
+    def extract(
+        self,
+        item: Item,
+        where: str = "the item",
+        features: Sequence[int] | None = None,
+    ) -> Row:
+        """Compute the features of an item; return the full row, (width,) float32.
 
-        Columns of a feature that fails are NaN if the feature says "without".
+        `features` are the positions of the features to compute, by default all; columns
+        of others are 0. Columns of a feature that fails are NaN if the feature says
+        "without".
         """
-        row = np.empty(self.width, FLOAT32)
+        row = np.zeros(self.width, FLOAT32)
         extraction = self.begin(item, row, where)
-        for position in range(len(self.features)):
+        for position in range(len(self.features)) if features is None else features:
             extraction.attempt(position)
         return row
+
+    def part(self, features: Sequence[int]) -> "Extractor":
+        """Return an extractor of only the features at some positions."""
+        return Extractor(
+            [self.features[k] for k in features],
+            [self.widths[k] for k in features],
+            [self.gaps[k] for k in features],
+        )
 
     def spares(self, failure: FeatureFailed) -> bool:
         """Return True if the feature that failed says "without".

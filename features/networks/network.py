@@ -1,7 +1,7 @@
 """A network as features: its steps, which its features share."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -36,7 +36,8 @@ class Network:
     """A network that was cut into pieces; immutable."""
 
     facts: NetworkFacts
-    models: tuple[Bytes, ...]  # (b,) uint8 each: ONNX models of the pieces
+    # (b,) uint8 each: ONNX models of the pieces; empty if an index needs none
+    models: tuple[Bytes, ...]
     tokenizer: Bytes | None = None  # (b,) uint8: File of a tokenizer, of texts
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -93,6 +94,27 @@ class Network:
                     raise BadFeature(
                         f"piece {position} may refer to a file outside the index"
                     )
+
+    def needed(self, pieces: Iterable[int]) -> set[int]:
+        """Return the pieces that have to run for some pieces, and these."""
+        found, left = set[int](), [*pieces]
+        while left:
+            piece = left.pop()
+            found.add(piece)
+            left += self.facts.pieces[piece].after
+        return found
+
+    def keeping(self, pieces: Iterable[int]) -> "Network":
+        """Return the network without the models that none of some pieces needs.
+
+        Their arrays are empty. So is the tokenizer if there are no pieces.
+        """
+        needed = self.needed(pieces)
+        models = [m if k in needed else m[:0] for k, m in enumerate(self.models)]
+        tokenizer = self.tokenizer
+        if tokenizer is not None and not needed:
+            tokenizer = tokenizer[:0]
+        return replace(self, models=tuple(models), tokenizer=tokenizer)
 
     @property
     def reads(self) -> list[str] | None:

@@ -26,6 +26,7 @@ from .data.dataset import Dataset
 from .exits.plan_exits import PlanExits
 from .exits.rungs import Rung, add_rungs
 from .features.feature_values import FeatureTable
+from .features.network_features import without_unneeded
 from .features.text_features import lacks_text
 from .learner_race import LearnerChoice
 from .prepare import Prepared
@@ -94,6 +95,7 @@ def package_index(
         intervals=intervals_of(masks, data, trainer),
     )
     package, qualities = add_rungs(package, qualities, rungs)
+    package = without_unneeded(package)
     checks = exit_costs(package.margins, package.fallbacks, package.checked_s)
     curves = cost_curves(costs.table, package.masks, package.model_s, checks)
     return Index.from_candidates(curves, qualities, candidates.sizes, package)

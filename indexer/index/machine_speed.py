@@ -46,8 +46,9 @@ class MachineTimes(NamedTuple):
 
     # (S,): Seconds of reading an item's header and preparing its features
     overhead_s: Floats
-    step_s: Floats  # (S, s): Seconds of each step
-    # (S, m): Seconds of each feature without its steps; NaN for declared seconds
+    # (S, s): Seconds of each step, and (S, m): of each feature without its steps; NaN
+    # for declared seconds, and where nothing was timed
+    step_s: Floats
     feature_s: Floats
     model_s: Floats  # (S, M): Seconds of the models that `compared_models` names
 
@@ -63,18 +64,18 @@ class MachineTimes(NamedTuple):
         *,
         samples: int,
         steps: int,
-        declared: Sequence[bool],
+        features: int,
         rows: int,
     ) -> "MachineTimes":
         """Read a result of `facts`; raise BadIndexFile if it does not fit the index.
 
-        `samples`, `steps` and `rows` are the index's numbers of sample items, steps and
-        candidates. `declared` has True for each feature with declared seconds.
+        `samples`, `steps`, `features` and `rows` are the index's numbers of sample
+        items, steps, features and candidates.
         """
         shapes = {
             "overhead": (samples,),
             "step": (samples, steps),
-            "feature": (samples, len(declared)),
+            "feature": (samples, features),
             "model": (samples, len(compared_models(rows))),
         }
         if not isinstance(facts, Mapping) or set(facts) != set(shapes):
@@ -87,9 +88,9 @@ class MachineTimes(NamedTuple):
         except (TypeError, ValueError) as error:
             raise BadIndexFile("damaged: its sample times are not its own") from error
         found = cls(*arrays.values())
-        measured = found.feature_s[:, ~np.array(declared, bool)]
-        for times in (found.overhead_s, found.step_s, measured, found.model_s):
-            if not ((times > 0) & (times < inf)).all():
+        for timed, times in zip(shapes, found, strict=True):
+            untimed = np.isnan(times) & (timed in ("step", "feature"))
+            if not ((times > 0) & (times < inf) | untimed).all():
                 raise BadIndexFile("damaged: a sample time is no time above 0")
         return found
 
@@ -97,20 +98,25 @@ class MachineTimes(NamedTuple):
 def time_features(
     extractor: Extractor,
     items: Sequence[Item],
+    used: Sequence[int] | None = None,
     *,
     now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
     """Time the overhead, the steps and the features of S items, in R rounds.
 
-    The generator yields about once a millisecond, so that a server can answer requests
-    meanwhile. It returns seconds (R, S, 1 + s + m) of the overhead, the s steps and the
-    m features; NaN if a feature's seconds are declared, or if it fails. After
-    `limit_s`, no round starts, except for the first two. All code must have run once
-    before.
+    `used` are the positions of the features that are timed with their steps, by default
+    all. The generator yields about once a millisecond, so that a server can answer
+    requests meanwhile. It returns seconds (R, S, 1 + s + m) of the overhead, the s
+    steps and the m features; NaN if a feature's seconds are declared, if it fails, or
+    if it is not used. After `limit_s`, no round starts, except for the first two. All
+    code must have run once before.
     """
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
+    if used is None:
+        used = range(len(extractor.features))
+    needed = sorted({step for position in used for step in extractor.needs[position]})
 
     def begin(item: Item) -> None:
         extractor.begin(make_item(item.payload, item.kind, pair=item.pair), row)
@@ -119,10 +125,10 @@ def time_features(
         for sample, item in enumerate(items):
             yield sample, 0, begin, item
             extraction = extractor.begin(extractor.read(item), row)
-            for step in range(steps):
+            for step in needed:
                 yield sample, 1 + step, extraction.compute_step, step
-            for position, feature in enumerate(extractor.features):
-                if "s" not in feature.declared:
+            for position in used:
+                if "s" not in extractor.features[position].declared:
                     column = 1 + steps + position
                     yield sample, column, extraction.compute, position
 

@@ -174,6 +174,12 @@ class Package:
         return all(one.lines is not None for one in exits)
 
     @property
+    def used(self) -> tuple[int, ...]:
+        """Ascending positions of the features that some candidate computes."""
+        mask = int(np.bitwise_or.reduce(self.masks))
+        return tuple(k for k in range(len(self.features)) if mask >> k & 1)
+
+    @property
     def owners(self) -> NDArray[np.int64]:
         """For each candidate (C,) the one with the same features and the whole model.
 

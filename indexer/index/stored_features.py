@@ -172,7 +172,7 @@ def _resolve(
     elif stored.learned is not UNSET:
         feature = _learned(stored, learned)
     elif stored.stage is not UNSET:
-        feature = _piece(stored, stored.stage, learned, networks)
+        feature = find_piece(stored, stored.stage, learned, networks)
     elif stored.ready_made:
         (feature,) = load_features([stored.function])
     else:
@@ -205,12 +205,17 @@ def _refuse_other_text(stored: StoredFeature, text: StoredText) -> None:
         )
 
 
-def _piece(
+def find_piece(
     stored: StoredFeature,
     stage: Stage,
     learned: Learned,
     networks: Mapping[str, Network],
 ) -> Feature:
+    """Return the feature of a network's piece, before it is put on a column of texts.
+
+    `networks` are by name. Raises BadFeature if there is no such piece, or if it is not
+    what was stored.
+    """
     if stage.network not in networks:
         raise BadFeature(f"feature {stored.name!r} is of a network that is not there")
     projection = learned.get(stored.name)

@@ -45,7 +45,7 @@ def read_machine_times(planner: Planner) -> MachineTimes | None:
         facts,
         samples=len(package.meta.get("samples", [])),
         steps=len(extractor.steps),
-        declared=["s" in feature.declared for feature in extractor.features],
+        features=len(extractor.features),
         rows=len(package.whole_models),
     )
 
@@ -85,7 +85,7 @@ def rescale(
     whole = package.whole_models
     models = [whole[place] for place in compared_models(len(whole))]
     parts = yield from time_features(
-        extractor, items, now=now, limit_s=FEATURES_LIMIT_S
+        extractor, items, package.used, now=now, limit_s=FEATURES_LIMIT_S
     )
     evaluations = yield from time_models(models, rows, now=now, limit_s=MODELS_LIMIT_S)
     factors = compare(build_times, parts, evaluations)

@@ -22,7 +22,7 @@ WARM_UP_ROUNDS = 3
 
 
 class WarmUp:
-    """Runs every feature on every sample, and every model on the last sample.
+    """Runs the candidates' features on every sample, and all models on the last sample.
 
     If `rescales` is True, the runs are timed, and the costs in `planner` are rescaled
     to this machine.
@@ -52,7 +52,7 @@ class WarmUp:
             # without sample items there is a single row
             for item, row in zip(items, rows, strict=False):
                 extraction = extractor.begin(item, row)
-                for feature in range(len(extractor.features)):
+                for feature in planner.package.used:
                     extraction.attempt(feature)
                     yield
             whole = np.nan_to_num(rows)  # some models do not accept missing values

@@ -313,15 +313,24 @@ class Measurer:
         return np.median(seconds, axis=0).mean(axis=0), np.array(high_s)
 
     def machine_times(
-        self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
+        self,
+        items: Sequence[Item],
+        models: Sequence[Model],
+        used: Sequence[int] | None = None,
+        *,
+        name: str = "",
     ) -> MachineTimes:
-        """Time sample items and some models of an index, for servers to compare."""
+        """Time sample items and some models of an index, for servers to compare.
+
+        Only features at the positions `used` are timed, by default all.
+        """
+        extractor = self.extractor
 
         def take(on_progress: OnProgress) -> Times:
-            rows = [self.extractor.extract(item) for item in items]
+            rows = [extractor.extract(item, features=used) for item in items]
             compared = [models[row] for row in compared_models(len(models))]
             with quiet():
-                parts = finish(time_features(self.extractor, items, limit_s=LIMIT_S))
+                parts = finish(time_features(extractor, items, used, limit_s=LIMIT_S))
                 on_progress(len(parts))
                 evaluations = finish(time_models(compared, rows, limit_s=LIMIT_S))
                 on_progress(len(parts) + len(evaluations))

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.costs.curve import CostTable
 from polydom.features.errors import BadInput, BadProject
+from polydom.features.extract import Extractor
 from polydom.features.items import Item, make_item
 
 from ...index.built_facts import MetaFacts
@@ -18,9 +20,11 @@ from ...index.package import Package, exit_costs
 from ...progress import Progress
 from ..data.read_items import load_data
 from ..project import Project
-from .cost_curves import cost_curves
+from .cost_curves import Curves, cost_curves
 from .measure_costs import Measurer
 from .measured_items import measuring_items
+
+Floats = NDArray[np.float64]
 
 TIMES = 240  # least measurements of each feature: enough for a high quantile
 LEAST_REPEATS = 5
@@ -70,7 +74,8 @@ def remeasure(
     """Return the index with costs of features, steps and models on this machine.
 
     Candidates, models, feature orders and exits stay the same; sets that the build
-    dropped are not considered again. Each item is timed at least `repeats` times; by
+    dropped are not considered again. So features that no candidate computes keep the
+    costs of the build. Each item is timed at least `repeats` times; by
     default, each feature gets at least `TIMES` measurements. `files` are the Python
     files with the user's features. Raises BadInput if the index's costs do not include
     time.
@@ -80,12 +85,16 @@ def remeasure(
     if not weights.get("s"):
         raise BadInput("the index counts no time, so there is nothing to measure")
     quantile = float(package.meta.get("quantile", MetaFacts().quantile))
-    extractor = package.extractor(files)
+    extractor, used = package.extractor(files), package.used
+    if not used:
+        raise BadInput("the index computes no feature, so there is nothing to measure")
     measurer = Measurer(extractor, quantile, None, progress)
     repeats = repeats or max(LEAST_REPEATS, math.ceil(TIMES / len(items)))
-    curves = measurer.curves(items, repeats, SEED)
-    costs = curves.weighed(extractor, weights)
-    rows, owners = np.stack([*map(extractor.extract, items)]), package.owners
+    part = extractor.part(used)
+    curves = replace(measurer, extractor=part).curves(items, repeats, SEED)
+    package = _with_curves(package, curves, extractor, part)
+    rows = np.stack([extractor.extract(item, features=used) for item in items])
+    owners = package.owners
     whole, own = np.unique(owners, return_inverse=True)
     named = {
         str(row): partial(package.models.__getitem__, row) for row in whole.tolist()
@@ -96,32 +105,62 @@ def remeasure(
     high, mean = (
         _shares(part, package.checked_s) for part in (package.model_s, package.mean_s)
     )
-    meta = {
-        **package.meta,
-        "curves": curves.facts(extractor),
-        "measured": curves.measured.joined(measured).facts(),
-    }
-    if package.meta.get("samples"):
-        meta["pace"] = measurer.machine_times(
-            carried_items(index), package.whole_models
-        ).facts()
+    meta = {**package.meta, "measured": curves.measured.joined(measured).facts()}
+    if meta.get("samples"):
+        times = measurer.machine_times(carried_items(index), package.whole_models, used)
+        meta["pace"] = times.facts()
     checks = exit_costs(package.margins, package.fallbacks, model_costs)
     package = replace(
         package,
-        costs=costs,
         model_s=high * model_costs,
         whole_s=model_costs if package.early_exits else package.whole_s,
         mean_s=mean * model_costs if package.early_exits else package.mean_s,
-        overhead_s=float(costs.overhead[0]),
         meta=meta,
-        typical=curves.typical,
     )
     return Index.from_candidates(
-        cost_curves(costs, package.masks, package.model_s, checks),
+        cost_curves(package.costs, package.masks, package.model_s, checks),
         index.qualities,
         index.sizes,
         package,
     )
+
+
+def _with_curves(
+    package: Package, curves: Curves, extractor: Extractor, part: Extractor
+) -> Package:
+    """Replace the curves of the features and steps of `part`, a part of `extractor`."""
+    old = package.costs
+    new = curves.weighed(part, package.meta.get("weights", {"s": 1.0}))
+    features, steps = [*package.used], [*map(extractor.steps.index, part.steps)]
+    tables = [
+        _replaced(old.feature_coefficients, new.feature_coefficients, features),
+        _replaced(old.step_coefficients, new.step_coefficients, steps),
+        _replaced(np.zeros((1, len(old.overhead))), new.overhead[np.newaxis], [0]),
+    ]
+    m = len(extractor.features)
+    places = features + [m + step for step in steps]
+    every = np.ones(m + len(extractor.steps))
+    typical = package.typical if len(package.typical) else every
+    facts = np.array(package.meta.get("curves") or [None] * len(every), object)
+    facts[places] = curves.facts(part)
+    typical = typical.copy()
+    typical[places] = curves.typical
+    return replace(
+        package,
+        costs=CostTable(tables[0], tables[1], old.needs, tables[2][0]),
+        typical=typical,
+        overhead_s=float(tables[2][0, 0]),
+        meta=package.meta | {"curves": [] if None in facts else facts.tolist()},
+    )
+
+
+def _replaced(old: Floats, new: Floats, rows: Sequence[int]) -> Floats:
+    """Replace some rows of coefficients, of which either table may have more."""
+    made = np.zeros((len(old), max(old.shape[1], new.shape[1])))
+    made[:, : old.shape[1]] = old
+    made[rows] = 0.0
+    made[rows, : new.shape[1]] = new
+    return made
 
 
 def _shares(

@@ -1,8 +1,10 @@
 """Features that are pieces of networks, for images, texts, records and text columns."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+import msgspec
 from msgspec import UNSET
 
 from polydom.features.errors import BadProject
@@ -14,7 +16,8 @@ from polydom.features.networks.terms import NetworkTerms
 from polydom.features.tables.records import column_names
 from polydom.features.wording import hint
 
-from ...index.stored_features import StoredFeature, StoredText
+from ...index.package import Package
+from ...index.stored_features import StoredFeature, StoredText, find_piece
 from ..data.dataset import Dataset
 from ..project import Project
 from .text_features import AS_TEXT, Found, TextColumns
@@ -96,3 +99,27 @@ def _text_columns(
                 f"{hint(name, [*texts.texts], 0.4)}"
             )
     return [texts.texts[name] for name in terms.columns or texts.texts]
+
+
+def without_unneeded(package: Package) -> Package:
+    """Leave out the pieces of networks that no candidate of an index needs.
+
+    The features of these pieces stay in the package, with the costs that were measured,
+    and the fingerprints that they have without their pieces.
+    """
+    pieces: dict[str, set[int]] = {one.facts.name: set() for one in package.networks}
+    for position in package.used:
+        if (stage := package.features[position].stage) is not UNSET:
+            pieces[stage.network].add(stage.piece)
+    kept = {
+        name: network.keeping(pieces[name])
+        for name, network in zip(pieces, package.networks, strict=True)
+    }
+    features = []
+    for stored in package.features:
+        if stored.stage is not UNSET:
+            made = find_piece(stored, stored.stage, package.learned, kept)
+            own = fingerprint(stored.on_column(made))
+            stored = msgspec.structs.replace(stored, fingerprint=own)
+        features.append(stored)
+    return replace(package, networks=tuple(kept.values()), features=tuple(features))

@@ -3,6 +3,7 @@
 from typing import Any, get_args
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import costs_at
@@ -46,6 +47,7 @@ def check_package(package: Package) -> None:
         raise BadIndexFile(
             "damaged: two candidates have the same features, and as many base models"
         )
+    _check_networks(package)
     _check_costs(package)
     _check_answers(package)
     _check_exits(package)
@@ -54,6 +56,24 @@ def check_package(package: Package) -> None:
     for row in range(count):
         _check_candidate(package, row)
         _check_model(package, row, owner)
+
+
+def _check_networks(package: Package) -> None:
+    networks = {network.facts.name: network for network in package.networks}
+    for position in package.used:
+        feature = package.features[position]
+        if feature.stage is UNSET:
+            continue
+        network, piece = networks.get(feature.stage.network), feature.stage.piece
+        if network is None or not 0 <= piece < len(network.models):
+            raise BadIndexFile(f"damaged: feature {feature.name!r} is of no network")
+        parts = [network.models[k] for k in network.needed([piece])]
+        if network.tokenizer is not None:
+            parts.append(network.tokenizer)
+        if not all(map(len, parts)):
+            raise BadIndexFile(
+                f"damaged: what computes feature {feature.name!r} is not there"
+            )
 
 
 def _check_costs(package: Package) -> None:

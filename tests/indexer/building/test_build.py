@@ -76,7 +76,7 @@ def test_build_packs_how_long_the_samples_took(built: Path) -> None:
         package.meta["pace"],
         samples=samples,
         steps=len(package.costs.step_coefficients),
-        declared=[False] * len(package.features),
+        features=len(package.features),
         rows=len(package.masks),
     )
     # the samples go from small to large, and a median is below a high quantile

@@ -260,7 +260,7 @@ def make_times() -> MachineTimes:
 SHAPE: dict[str, Any] = {
     "samples": 2,
     "steps": 1,
-    "declared": [False, True],
+    "features": 2,
     "rows": 1,
 }
 
@@ -284,7 +284,7 @@ def test_machine_times_are_the_medians_and_survive_a_header() -> None:
         {"overhead": {}},
         {"step": [[2.0], [-6.0]]},
         {"feature": [[3.0], [7.0]]},
-        {"feature": [[NAN, 1.0], [7.0, 1.0]]},
+        {"feature": [[0.0, 1.0], [7.0, 1.0]]},
         {"model": [[None], [1.0]]},
         {"more": 1},
     ],
