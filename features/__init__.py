@@ -1,25 +1,25 @@
 """Items, the features that describe items, and the costs of features.
 
-Cost curves are imported only when first used: a client of a server needs errors and
-items, but no cost curves.
+Some names are imported only when first used: a client of a server needs errors and
+items, but no cost curves and no networks.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from polydom.lazy import offer
 
 from .errors import PolydomError
 from .feature import feature, step
 
 if TYPE_CHECKING:
-    from .costs.curve import CostCurve
+    from .costs.curve import CostCurve as CostCurve
+    from .networks.terms import network as network
 
-__all__ = ["CostCurve", "PolydomError", "feature", "step"]
+__all__ = ["CostCurve", "PolydomError", "feature", "network", "step"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "CostCurve":
-        return import_module(".costs.curve", __name__).CostCurve
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = offer(
+    __name__, {"CostCurve": ".costs.curve", "network": ".networks.terms"}
+)[1]
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,9 @@
 """What every test shares: where the real data is, and a fixed seed for draws."""
 
+import contextlib
 import gc
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +80,16 @@ def data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"the real data sets are not here: {DATA} is no folder")
     return DATA
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> Path:
+    """A certificate of 127.0.0.1 that it signed itself, and its key."""
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"]
+    made += ["-pkeyopt", "ec_paramgen_curve:prime256v1"]  # RSA takes half a second
+    made += ["-keyout", "key", "-out", "certificate", "-subj", "/CN=127.0.0.1"]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1"]
+    with contextlib.suppress(FileNotFoundError):
+        subprocess.run(made, cwd=tmp_path, check=True, capture_output=True)
+        return tmp_path
+    pytest.skip("openssl is not here")

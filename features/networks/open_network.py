@@ -1,6 +1,7 @@
 """Opens an ONNX file for a build: checks that it fits, tries it, and cuts it."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from .inputs import Tensors, TextTokens, read_tokenizer
 from .network import Network
 from .onnx_graph import Graph, Input, read_graph, run_whole, work_of
 from .session import Bytes, Tensor, refuse_absent
-from .terms import NetworkTerms
+from .terms import NetworkTerms, Pool
 from .trial import try_network
 from .vocabulary import refuse_other_words
 
@@ -59,9 +60,7 @@ def read_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> ReadNetwor
     says what came and what is needed.
     """
     where = f"network {terms.name!r}"
-    refuse_absent(terms.providers, f"{where}: ")
-    _refuse_other_file(terms, where)
-    graph = read_graph(Path(terms.file), where)
+    graph = _read(terms, where)
     facts, tokenizer = _facts(terms, graph, columns, where)
     tensors = _sample(facts, tokenizer, graph)
     names = [one.name for one in graph.inputs]  # a text's tensors are one more
@@ -70,6 +69,15 @@ def read_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> ReadNetwor
     tokens = tensors[0].shape[1] if terms.kind == "text" else None
     cutter = Cutter(graph, work_of(graph, values), values, tokens)
     return ReadNetwork(facts, tokenizer, tensors, cutter, _end(graph, values, where))
+
+
+def check_file(terms: NetworkTerms) -> None:
+    """Raise BadFeature as `read_network` does, but do not run the network.
+
+    The columns of a record are not known yet, and not checked.
+    """
+    where = f"network {terms.name!r}"
+    _facts(terms, _read(terms, where), (), where)
 
 
 def open_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> Network:
@@ -88,18 +96,26 @@ def open_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> Network:
     return network
 
 
-def _refuse_other_file(terms: NetworkTerms, where: str) -> None:
-    if terms.sha256 is None:
-        return
-    try:
-        with open(terms.file, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise BadFeature(f"{where}: {terms.file}: {error.strerror}") from None
-    if found != terms.sha256:
-        raise BadFeature(
-            f"{where}: the SHA-256 of {terms.file} is {found}; {terms.sha256} is needed"
-        )
+def _read(terms: NetworkTerms, where: str) -> Graph:
+    """Read the graph of a network's file, if the file has the right checksum."""
+    refuse_absent(terms.providers, f"{where}: ")
+    if terms.sha256 is not None:
+        try:
+            found = checksum_of(Path(terms.file))
+        except OSError as error:
+            raise BadFeature(f"{where}: {terms.file}: {error.strerror}") from None
+        if found != terms.sha256.lower():
+            raise BadFeature(
+                f"{where}: the SHA-256 of {terms.file} is {found}; {terms.sha256} is "
+                "needed"
+            )
+    return read_graph(Path(terms.file), where)
+
+
+def checksum_of(file: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _facts(
@@ -383,29 +399,41 @@ def _piece_facts(
     where: str,
 ) -> PieceFacts:
     shape = piece.output.shape
-    axes: list[int] = []
-    of_tokens = None
-    if facts.image is not None and len(shape) == 4:
-        axes = _places(shape, facts.image.sizes[-1])
-    elif len(shape) == 3 and facts.kind != "record":
-        of_tokens = terms.pool
-        if facts.kind == "text" and shape[1] != tensors[0].shape[1]:
-            raise BadFeature(
-                f"{where} gives {shape[1]} vectors for {tensors[0].shape[1]} tokens"
-            )
+    axes, of_tokens, width = pooling_of(facts, terms.pool, shape)
+    if of_tokens and facts.kind == "text" and shape[1] != tensors[0].shape[1]:
+        raise BadFeature(
+            f"{where} gives {shape[1]} vectors for {tensors[0].shape[1]} tokens"
+        )
     if shape[:1] != (1,):
         raise BadFeature(
             f"{where} gives an output of the shape {shape} for one item; the first "
             "axis must be the items'"
         )
-    kept = [n for axis, n in enumerate(shape) if axis and axis not in axes]
-    width = shape[2] if of_tokens else int(np.prod(kept))
     if not 0 < width <= MOST_WIDTH:
         raise BadFeature(
             f"{where} gives {width:,} columns; 1 to {MOST_WIDTH:,} are possible: name "
             "an earlier tensor in outputs"
         )
     return PieceFacts(piece.inputs, piece.after, axes, of_tokens, width, piece.work)
+
+
+class Pooling(NamedTuple):
+    """How a tensor of one item becomes columns; see `PieceFacts`."""
+
+    axes: list[int]  # Axes over which columns are means
+    of_tokens: Pool | None  # How vectors of tokens become one; None for other tensors
+    width: int  # Number of columns
+
+
+def pooling_of(facts: NetworkFacts, pool: Pool, shape: Sequence[int]) -> Pooling:
+    """Return how a network's tensor of a shape (1, ...) becomes columns."""
+    axes: list[int] = []
+    if facts.image is not None and len(shape) == 4:
+        axes = _places(shape, facts.image.sizes[-1])
+    elif len(shape) == 3 and facts.kind != "record":
+        return Pooling([], pool, shape[2])
+    kept = [n for axis, n in enumerate(shape) if axis and axis not in axes]
+    return Pooling(axes, None, math.prod(kept))
 
 
 def _places(shape: Sequence[int], size: tuple[int, int]) -> list[int]:

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from ..errors import BadProject
 from ..items import Kind
+from ..wording import describe_decode_error
 
 Positive = Annotated[int, Meta(ge=1)]
 Side = Annotated[int, Meta(ge=16, le=4096)]
@@ -19,7 +20,9 @@ Pool = Literal["mean", "first"]
 CPU = "CPUExecutionProvider"
 
 
-class NetworkTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NetworkTerms(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_defaults=True
+):
     """A network as features, as a user describes it.
 
     Attributes
@@ -75,7 +78,7 @@ class NetworkTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,62}$")]
     file: str
     kind: Kind
-    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None = None
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
     outputs: Literal["auto", "end"] | list[str] = "auto"
     names: list[str] = []
     pool: Pool = "mean"
@@ -117,6 +120,11 @@ class NetworkTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadProject(
                 f"{where} names an address and no sha256: what comes from there is "
                 "used only if its checksum is the one that is known"
+            )
+        if self.tokenizer is not None and "://" in self.tokenizer:
+            raise BadProject(
+                f"{where} has tokenizer = {self.tokenizer!r}; a path is needed: only "
+                "file may be an address"
             )
         own = {
             "image": ("sides", "mean", "std", "scale"),
@@ -185,6 +193,7 @@ def network(name: str, file: str | os.PathLike[str], **terms: object) -> Network
             {"name": name, "file": os.fspath(file), **terms}, NetworkTerms
         )
     except msgspec.ValidationError as error:
-        raise BadProject(f"network {name!r}: {error}") from error
+        said = describe_decode_error(error, NetworkTerms)
+        raise BadProject(f"network {name!r}: {said}") from error
     made.check()
     return made.inside(os.getcwd())

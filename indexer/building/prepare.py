@@ -28,6 +28,7 @@ from .exits.exit_goal import ExitGoal
 from .features.choose_features import ProjectFeatures, choose_features
 from .features.feature_values import FeatureTable, compute_values
 from .features.learn_features import FeatureLearner, learn_features, lesson_of
+from .features.network_files import with_network_files
 from .project import Project
 from .resources import Resources
 from .terms import Terms, check_learner, resolve_terms, strategy_of
@@ -123,6 +124,7 @@ def prepare_data(
     strategy = strategy or strategy_of(project)
     if strategy is None:
         check_learner(project)
+    project = with_network_files(project, resources.cache, resources.progress)
     whole = (
         read_items(project, resources.cache, resources.progress)
         if given is None

@@ -256,6 +256,7 @@ class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def _check(self) -> None:
         """Raise BadProject for values of the right type that are not valid."""
         self.data.check()
+        self.features.check()
         fixed = "test" if self.data.test is not None else "split = 'time'"
         if not self.data.divided and self.search.folds is not None:
             raise BadProject(

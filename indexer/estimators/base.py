@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from polydom.features.errors import BadInput, BadItem, BadProject
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, Kind
+from polydom.features.networks.terms import NetworkTerms
 from polydom.features.sizes import Size, read_size
 from polydom.features.tables.records import Records, column_names
 from polydom.models.scoring.model import Model
@@ -72,7 +73,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         "verbose": ["verbose"],
     }
 
-    features: Sequence[str] | None
+    features: Sequence[str | NetworkTerms] | None
     learner: str | Mapping[str, Any] | BaseEstimator
     alpha: float | None
     alpha_of: AlphaOf
@@ -224,6 +225,9 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         features: dict[str, Any] = {
             "use": [name for name in self._names(dataset) if not _is_file(name)],
             "files": [str(file) for file in self._files()],
+            "networks": [
+                one for one in self.features or () if isinstance(one, NetworkTerms)
+            ],
         }
         search: dict[str, Any] = {"alpha_of": self.alpha_of}
         if self.alpha is not None:
@@ -254,13 +258,16 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return Project.from_mapping(content | terms, folder=Path.cwd())
 
     def _names(self, dataset: Dataset) -> Sequence[str]:
-        if self.features is not None:
-            return [os.fspath(name) for name in self.features]
-        return default_features(dataset.kind)
+        return default_features(dataset.kind) if self.features is None else self._given
 
     def _files(self) -> list[Path]:
-        names = map(os.fspath, self.features or ())
-        return [Path(name).absolute() for name in names if _is_file(name)]
+        return [Path(name).absolute() for name in self._given if _is_file(name)]
+
+    @property
+    def _given(self) -> list[str]:
+        """Names and paths among `features`, without the networks."""
+        given = self.features or ()
+        return [os.fspath(one) for one in given if not isinstance(one, NetworkTerms)]
 
     def _seed(self) -> int:
         if isinstance(self.random_state, Integral):

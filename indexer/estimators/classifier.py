@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Kind
+from polydom.features.networks.terms import NetworkTerms
 from polydom.features.wording import hint
 
 from ..building.data.dataset import Dataset
@@ -39,8 +40,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     Parameters
     ----------
     features
-        Names of ready-made features, and paths of files with features of your own. None
-        for the features that `polydom init` names; for a table, every column.
+        Names of ready-made features, paths of files with features of your own, and
+        networks, made by `polydom.features.network`. None for the features that
+        `polydom init` names; for a table, every column. The columns of a table are
+        features beside networks, too, unless a name or a file is given.
     learner
         Name, or mapping with a name and parameters, as in PROJECT.toml; or "auto" for a
         race between many learners. Or an unfitted estimator that polydom can compile;
@@ -133,7 +136,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        features: Sequence[str] | None = None,
+        features: Sequence[str | NetworkTerms] | None = None,
         *,
         learner: str | Mapping[str, Any] | BaseEstimator = AUTO,
         alpha: float | None = None,

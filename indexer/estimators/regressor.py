@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from polydom.features.errors import BadInput
 from polydom.features.items import Kind
+from polydom.features.networks.terms import NetworkTerms
 
 from ..building.project_tables.learner import AUTO
 from ..index.quality import OF_NUMBERS, AlphaOf
@@ -65,7 +66,7 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        features: Sequence[str] | None = None,
+        features: Sequence[str | NetworkTerms] | None = None,
         *,
         learner: str | Mapping[str, Any] | BaseEstimator = AUTO,
         alpha: float | None = None,

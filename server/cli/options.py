@@ -37,6 +37,13 @@ FeatureFiles = Annotated[
         help="Python file with features of your own; may be given several times.",
     ),
 ]
+Tokenizer = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Tokenizer of a network of texts, usually tokenizer.json.",
+    ),
+]
 BudgetMs = Annotated[
     float | None, typer.Option(help="Budget of one item in milliseconds.")
 ]

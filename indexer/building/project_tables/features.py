@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from polydom.features.errors import BadProject
 from polydom.features.networks.terms import NetworkTerms
 from polydom.features.tables.dates import DateOrder
 from polydom.features.tables.records import ColumnKind
@@ -66,3 +67,14 @@ class Features(Struct, frozen=True, forbid_unknown_fields=True):
     columns: list[Columns] = []
     others: bool = False
     networks: list[NetworkTerms] = []
+
+    def check(self) -> None:
+        """Raise BadProject for networks whose keys do not fit, or of one name."""
+        named = [one.name for one in self.networks]
+        for terms in self.networks:
+            terms.check()
+            if named.count(terms.name) > 1:
+                raise BadProject(
+                    f"[[features.networks]] has the name {terms.name!r} twice; the "
+                    "names of a network's features begin with its own"
+                )

@@ -12,6 +12,7 @@ from polydom.indexer.building.data.dataset import make_dataset
 from polydom.indexer.building.project import Project
 
 MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
+NETWORK = {"name": "net", "file": "net.onnx", "kind": "image"}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +103,19 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
         ({"costs": {"weights": {"s": -1}}}, "expected float >= 0"),
         ({"seed": -1}, "seed: expected int >= 0"),
         ({"data": 3}, "data: expected table, got int"),
+        ({"features": {"networks": [NETWORK | {"side": 32}]}}, "did you mean 'sides'?"),
+        (
+            {"features": {"networks": [NETWORK, NETWORK]}},
+            "[[features.networks]] has the name 'net' twice; ",
+        ),
+        (
+            {"features": {"networks": [NETWORK | {"file": "http://a/b"}]}},
+            "'net' has file = 'http://a/b'; a path, or an address that begins with htt",
+        ),
+        (
+            {"features": {"networks": [NETWORK | {"file": "https://a/b"}]}},
+            "'net' names an address and no sha256",
+        ),
         (
             {
                 "features": {

@@ -90,6 +90,15 @@ def test_no_module_is_there_for_tests_alone() -> None:
     assert modules - imported == set(ENTRIES)
 
 
+def test_only_a_build_fetches_from_an_address() -> None:
+    fetching = {
+        name_of(path)
+        for path in SOURCES
+        if any(one.startswith("urllib.request") for one in imports(path))
+    }
+    assert fetching == {"polydom.indexer.building.features.download"}
+
+
 def loaded_by(statement: str) -> set[str]:
     """Top-level modules that a fresh process has after a statement."""
     code = f"{statement}; import sys; print(*{{m.split('.')[0] for m in sys.modules}})"

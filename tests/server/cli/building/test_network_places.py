@@ -1,0 +1,90 @@
+"""`polydom features --network`: what a network reads, and where it can be cut."""
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.support.networks.small_networks import of_images, of_texts, tokenizer
+from tests.support.processes.commands import run
+
+
+def test_places_of_an_image_network_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(of_images(3, size=(32, 32)), tmp_path / "net.onnx")
+    command = ("features", "--network", tmp_path / "net.onnx")
+    code, printed, _ = run(capsys, *command, "--json")
+    assert code == 0
+    told = json.loads(printed)
+    assert told["kind"] == "image"
+    assert told["inputs"] == [
+        {"name": "pixels", "dtype": "float32", "shape": [None, 3, 32, 32]}
+    ]
+    assert told["outputs"] == [{"name": "scores", "dtype": "float32", "shape": [1, 5]}]
+    assert told["tried_with"] == [[1, 3, 32, 32]]
+    places = {one["tensor"]: one for one in told["places"]}
+    assert places["block_2"]["shape"] == [1, 4, 16, 16]
+    assert places["block_2"]["columns"] == 4
+    assert places["block_2"]["operator"] == "Add"
+    assert [*places][-1] == "scores"
+    shares = [one["work"] for one in told["places"]]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    auto = [name for name, one in places.items() if one["auto"]]
+    assert auto[-1] == "scores"
+    assert {"block_1", "block_2"} & {*auto}
+    code, printed, _ = run(capsys, *command)
+    assert code == 0
+    first, *lines = printed.splitlines()
+    assert first == f"{tmp_path / 'net.onnx'} reads images:"
+    assert lines[0] == "  input pixels: float32 (n, 3, 32, 32)"
+    listed = [line.split() for line in lines[4:]]
+    assert [line[-1] for line in listed] == [*places]
+    assert [line[-1] for line in listed if "*" in line] == auto
+    assert lines[-1].split()[0] == "100.0%"
+
+
+def test_a_network_of_texts_is_tried_with_its_tokenizer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(of_texts(2, 8), tmp_path / "net.onnx")
+    (tmp_path / "tokenizer.json").write_bytes(tokenizer())
+    command = ("features", "--network", tmp_path / "net.onnx")
+    code, _, said = run(capsys, *command)
+    assert code == 1
+    assert "no tokenizer came" in said
+    options = ("--tokenizer", tmp_path / "tokenizer.json", "--json")
+    code, printed, _ = run(capsys, *command, *options)
+    assert code == 0
+    (layer,) = (
+        one for one in json.loads(printed)["places"] if one["tensor"] == "layer_1"
+    )
+    assert layer["columns"] == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--network", "none.onnx"], "network 'none': none.onnx: No such file"),
+        (["--network", "text.onnx"], "text.onnx is no ONNX file"),
+        (["--network", "net.onnx", "--kind", "text"], "no tokenizer came"),
+        (["--network", "net.onnx", "--kind", "record"], "a column is (1,) or (1, 1)"),
+        (["--network", "net.onnx", "--features", "a.py"], "one of the two is needed"),
+        (["--tokenizer", "tokenizer.json"], "--tokenizer is for a network, which"),
+    ],
+)
+def test_what_cannot_be_listed_is_said(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(of_images(1), "net.onnx")
+    Path("text.onnx").write_text("no network")
+    code, printed, said = run(capsys, "features", *options)
+    assert (code, printed) == (1, "")
+    assert message in said
