@@ -230,12 +230,15 @@ def _input(onnx: Any, value: Any, where: str) -> Input:
 def run_whole(graph: Graph, inputs: dict[str, Tensor], where: str) -> dict[str, Tensor]:
     """Run a network, and return all values that it computes, by name.
 
-    Values that are no tensors are left out. Raises BadFeature if the network cannot be
-    run on these inputs.
+    Of computed constants only the kernels of convolutions are there, whose shapes say
+    how much work these are. Values that are no tensors are left out. Raises BadFeature
+    if the network cannot be run on these inputs.
     """
     model = type(graph.model)()
     model.CopyFrom(graph.model)
-    names = [n for written in graph.writes for n in written if n not in graph.constants]
+    products = (node for node in model.graph.node if node.op_type in PRODUCTS)
+    left_out = graph.constants.difference(*(node.input for node in products))
+    names = [n for written in graph.writes for n in written if n not in left_out]
     given = {*graph.outputs}
     for name in names:
         if name not in given:

@@ -1,0 +1,38 @@
+"""The work of nodes, which says where a network is cut."""
+
+from pathlib import Path
+from typing import Any
+
+from onnx import helper
+
+from polydom.features.networks.open_network import read_network
+from polydom.features.networks.terms import network
+from tests.support.networks.small_networks import of_images
+
+
+def convolutions(model: Any, folder: Path) -> list[float]:
+    """The work of the convolutions of a network, in their order."""
+    file = folder / "some.onnx"
+    file.write_bytes(model.SerializeToString())
+    cutter = read_network(network("x", file, kind="image", sides=[32])).cutter
+    nodes = cutter.graph.model.graph.node
+    return [
+        work
+        for node, work in zip(nodes, cutter.work, strict=True)
+        if node.op_type == "Conv"
+    ]
+
+
+def test_convolutions_with_computed_kernels_are_the_same_work(tmp_path: Path) -> None:
+    """As in quantised files, which compute floats from the bytes of each kernel."""
+    plain, computed = of_images(2), of_images(2)
+    for node in [*computed.graph.node]:
+        if node.op_type == "Conv":
+            (kernel,) = node.input[1:]
+            node.input[1] = f"{kernel} computed"
+            made = helper.make_node("Identity", [kernel], [node.input[1]])
+            computed.graph.node.insert(0, made)
+    own = convolutions(plain, tmp_path)
+    assert own == convolutions(computed, tmp_path)
+    # channels, places, colours or channels, places of a kernel
+    assert own == [4 * 16 * 16 * 3 * 9] + [4 * 16 * 16 * 4 * 9] * 4
