@@ -29,6 +29,7 @@ from .features.choose_features import ProjectFeatures, choose_features
 from .features.feature_values import FeatureTable, compute_values
 from .features.learn_features import FeatureLearner, learn_features, lesson_of
 from .features.network_files import with_network_files
+from .features.reduce_columns import fit_reductions, projected, with_reductions
 from .project import Project
 from .resources import Resources
 from .terms import Terms, check_learner, resolve_terms, strategy_of
@@ -159,18 +160,20 @@ def _compute_features(
     project, parts = terms.project, divided.parts
 
     def values(dataset: Dataset, features: ProjectFeatures) -> FeatureTable:
-        return compute_values(
+        whole = compute_values(
             dataset,
-            features,
+            with_reductions(features, {}),
             on_bad_item=project.data.on_bad_item,
             workers=resources.workers,
             cache=resources.cache,
             progress=resources.progress,
         )
+        return projected(whole, features)
 
     computed = values(divided.rest, choose_features(project, divided.rest))
     computed = _without_rare(computed, parts, terms)
     splits = splits_of(computed.dataset, parts, terms)
+    computed = _reduce(computed, splits, project, resources)
     table = final = _learn(computed, splits, terms, resources)
     # with folds features are learned from all items already
     if computed.features.recipes and project.refits and project.search.folds is None:
@@ -211,6 +214,24 @@ def _without_rare(table: FeatureTable, parts: int, terms: Terms) -> FeatureTable
     if len(rows) < len(values):  # a large table is not copied for nothing
         values = values[rows]
     return table._replace(dataset=dataset, values=values)
+
+
+def _reduce(
+    table: FeatureTable,
+    divisions: Sequence[Division],
+    project: Project,
+    resources: Resources,
+) -> FeatureTable:
+    """Reduce columns of networks, by analyses of the training items of all divisions.
+
+    Models that are trained on all items later read the same columns.
+    """
+    most = {one.name: one.most_columns for one in project.features.networks}
+    trained = np.unique(np.concatenate([train for train, _ in divisions]))
+    fitted = fit_reductions(
+        table, trained, most, project.seed, resources.cache, resources.progress
+    )
+    return projected(table, with_reductions(table.features, fitted))
 
 
 def _learn(

@@ -128,14 +128,23 @@ class ProjectFeatures:
         """Return these features followed by the features in `learned`."""
         features = [*(self.extractor.features if self.stored else ())]
         features += learned.extractor.features
-        stored = [*self.stored, *learned.stored]
-        extractor = Extractor(features, [one.width for one in stored], None)
         weights = {**self.learned, **learned.learned}
-        both = ProjectFeatures(
-            stored, self.files, extractor, (), weights, self.networks
+        return self.replaced([*self.stored, *learned.stored], features, weights)
+
+    def replaced(
+        self,
+        stored: Sequence[StoredFeature],
+        features: Sequence[Feature],
+        learned: Learned,
+        recipes: Sequence[ChosenRecipe] = (),
+    ) -> "ProjectFeatures":
+        """Return other features and recipes of the same files and networks."""
+        extractor = Extractor(features, [one.width for one in stored], None)
+        made = ProjectFeatures(
+            stored, self.files, extractor, recipes, learned, self.networks
         )
-        both._warned_of = self._warned_of
-        return both
+        made._warned_of = self._warned_of
+        return made
 
     def say_opened(self, opened: Collection[str]) -> None:
         """Warn once of each opened file that no feature declares."""

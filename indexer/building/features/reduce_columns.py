@@ -1,0 +1,197 @@
+"""Principal component analysis of networks' features that have many columns.
+
+Components are not scaled: trees do not need it, and all other learners standardise
+their columns.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from polydom.features.errors import BadFeature
+from polydom.features.fingerprint import fingerprint
+from polydom.features.networks.pooled import Projection
+from polydom.features.threads import one_thread
+
+from ...index.stored_features import StoredFeature, StoredReduction
+from ...progress import Progress, skip
+from ..cache import Array, Cache, digest
+from ..cache_keys import library_versions
+from ..data.dataset import Rows
+from .choose_features import ProjectFeatures
+from .feature_values import FeatureTable
+
+Floats = NDArray[np.float32]
+
+STAGE = "reducing columns"
+FITTED = 5000  # most items that an analysis is fitted on
+BLOCK = 1024  # rows that are converted or projected at once
+# Share of the mean square of the values. Components of less variance are rounding
+# errors of float32, which learners that standardise columns would make large.
+FAINT = 1e-12
+
+
+class Reduction(NamedTuple):
+    """A projection to fewer columns, and its description for the index."""
+
+    projection: Projection
+    facts: StoredReduction
+
+
+Reductions = Mapping[str, Reduction]  # by the names of features
+
+
+def fit_reductions(
+    table: FeatureTable,
+    rows: Rows,
+    most: Mapping[str, int],
+    seed: int,
+    cache: Cache,
+    progress: Progress,
+) -> Reductions:
+    """Fit reductions of features that have more columns than `most` of their network.
+
+    `most` is by network; 0 never reduces. Fitting is on at most `FITTED` of the items
+    at positions `rows`, without those that have missing values. A feature that is the
+    same for all these items gets no reduction.
+    """
+    features = table.features
+    wide = dict[int, int]()
+    for position, one in enumerate(features.stored):
+        limit = 0 if one.stage is UNSET else most[one.stage.network]
+        if 0 < limit < one.width:
+            wide[position] = limit
+    drawn = np.sort(np.random.default_rng(seed).permutation(rows)[:FITTED])
+    code, items = library_versions(), digest(table.dataset.digest, drawn.tobytes())
+    names = {
+        k: f"reduced/{digest(features.stored[k].fingerprint, limit, items, code)}"
+        for k, limit in wide.items()
+    }
+    found = {
+        k: cache.recall(names[k], partial(_read, features.stored[k])) for k in wide
+    }
+    missing = [k for k in wide if found[k] is None]
+    if wide and not missing:
+        skip(progress, STAGE)
+    if missing:
+        with progress.stage(STAGE, len(missing)) as on_progress:
+            for done, k in enumerate(missing, 1):
+                start, stop = features.starts[k : k + 2]
+                made = fit_reduction(table.values[drawn, start:stop], wide[k])
+                if made is not None:
+                    facts = msgspec.to_builtins(made.facts)
+                    cache.store(names[k], {"facts": facts}, made.projection.arrays())
+                found[k] = made
+                on_progress(done)
+    return {features.stored[k].name: one for k, one in found.items() if one is not None}
+
+
+def fit_reduction(values: Floats, most: int) -> Reduction | None:
+    """Return the `most` principal components of values (N, W), or fewer that vary.
+
+    Rows with NaN are left out. Returns None if nothing varies in the other rows. Of the
+    two signs of a component, that is chosen in which its largest number is positive.
+    """
+    values = values[~np.isnan(values).any(axis=1)]
+    count, width = values.shape
+    if count == 0:
+        return None
+    mean = values.mean(axis=0, dtype=np.float64)
+    covariance = np.zeros((width, width))
+    with one_thread():
+        for start in range(0, count, BLOCK):
+            centred = values[start : start + BLOCK] - mean
+            covariance += centred.T @ centred / count
+        strongest = [max(width - most, 0), width - 1]
+        variances, components = eigh(covariance, subset_by_index=strongest)
+    total = float(np.trace(covariance))
+    varies = variances > FAINT * (total + float(mean @ mean))
+    if not varies.any():
+        return None
+    variances, components = variances[varies][::-1], components[:, varies][:, ::-1]
+    largest = np.abs(components).argmax(axis=0)
+    components = components * np.sign(components[largest, np.arange(len(largest))])
+    kept = min(float(variances.sum()) / total, 1.0)
+    made = Projection(mean.astype(np.float32), components.astype(np.float32, "C"))
+    return Reduction(made, StoredReduction(width, kept, count))
+
+
+def _read(
+    stored: StoredFeature, meta: dict[str, Any], arrays: dict[str, Array]
+) -> Reduction:
+    projection = Projection(**arrays)
+    projection.check()
+    if len(projection.mean) != stored.width:
+        raise BadFeature(f"{len(projection.mean)} columns of {stored.width}")
+    return Reduction(projection, msgspec.convert(meta["facts"], StoredReduction))
+
+
+def with_reductions(
+    features: ProjectFeatures, reductions: Reductions
+) -> ProjectFeatures:
+    """Return the same features, of which exactly those in `reductions` are reduced."""
+    changed = [
+        position
+        for position, one in enumerate(features.stored)
+        if one.name in reductions or one.reduced is not UNSET
+    ]
+    if not changed:
+        return features
+    networks = {network.facts.name: network for network in features.networks}
+    learned = {**features.learned}
+    stored, made = [*features.stored], [*features.extractor.features]
+    for position in changed:
+        one = stored[position]
+        assert one.stage is not UNSET
+        network, stage = networks[one.stage.network], one.stage
+        learned.pop(one.name, None)
+        width, projection = network.facts.pieces[stage.piece].width, None
+        if new := reductions.get(one.name):
+            learned[one.name] = projection = new.projection
+            width = projection.components.shape[1]
+        own = network.feature(stage.variant, stage.piece, projection)
+        made[position] = one.on_column(own)
+        stored[position] = msgspec.structs.replace(
+            one,
+            width=width,
+            fingerprint=fingerprint(made[position]),
+            reduced=new.facts if new else UNSET,
+        )
+    return features.replaced(stored, made, learned, features.recipes)
+
+
+def projected(table: FeatureTable, features: ProjectFeatures) -> FeatureTable:
+    """Return the table with features of which some are reduced, and their values.
+
+    Raises BadFeature if reduced values are too large for float32.
+    """
+    if features is table.features:
+        return table
+    old, new = table.features.starts, features.starts
+    values = np.empty((len(table.values), new[-1]), np.float32)
+    for position, one in enumerate(features.stored):
+        given = table.values[:, old[position] : old[position + 1]]
+        own = values[:, new[position] : new[position + 1]]
+        projection = features.learned.get(one.name)
+        if not isinstance(projection, Projection):
+            own[:] = given
+            continue
+        for start in range(0, len(values), BLOCK):
+            part = slice(start, start + BLOCK)
+            with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+                own[part] = projection(given[part])
+        if not np.array_equal(
+            np.isfinite(own).all(axis=1), ~np.isnan(given).any(axis=1)
+        ):
+            raise BadFeature(
+                f"values of feature {one.name!r} go up to "
+                f"{np.nanmax(np.abs(given)):.3g}, too far to reduce its columns in "
+                "float32; most_columns = 0 of its network keeps all columns"
+            )
+    return table._replace(features=features, values=values)
