@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
-from polydom.features.errors import BadProject
+from polydom.features.errors import BadInput, BadProject
 from polydom.features.outputs import refuse_place
+
+from ..options import Tokenizer
 
 
 class Start(Enum):
@@ -28,15 +30,28 @@ def init(
             help="Kind of the items; lines for other kinds are commented out."
         ),
     ] = Start.IMAGES,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Neural network, an ONNX file, whose pieces are to be features, too.",
+        ),
+    ] = None,
+    tokenizer: Tokenizer = None,
 ) -> None:
     """Write a commented project file to start from."""
-    from polydom.indexer.building.template import template
+    from polydom.indexer.building.template import network_keys, template
 
     refuse_place(path)
+    keys = None
+    if network is not None:
+        keys = network_keys(kind.value, network, tokenizer, path.parent)
+    elif tokenizer is not None:
+        raise BadInput("--tokenizer is for a network, which --network FILE names")
     try:
         # mode x fails if the file exists, also if it appears at this moment
         with path.open("x", encoding="utf-8") as file:
-            file.write(template(kind.value))
+            file.write(template(kind.value, keys))
     except FileExistsError as error:
         what = f"is a folder; name a file: {path / 'PROJECT.toml'}"
         raise BadProject(

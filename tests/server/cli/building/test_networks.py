@@ -1,4 +1,4 @@
-"""`polydom features --network`: what a network reads, and where it can be cut."""
+"""`polydom features --network`, and `init --network`: networks on the command line."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from polydom.indexer.building.project import Project
 from tests.support.networks.small_networks import of_images, of_texts, tokenizer
 from tests.support.processes.commands import run
 
@@ -88,3 +89,23 @@ def test_what_cannot_be_listed_is_said(
     code, printed, said = run(capsys, "features", *options)
     assert (code, printed) == (1, "")
     assert message in said
+
+
+def test_init_writes_a_project_with_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(of_images(1, size=(32, 32)), "net.onnx")
+    Path("new").mkdir()
+    assert run(capsys, "init", "new/a.toml", "--network", "net.onnx")[0] == 0
+    (terms,) = Project.load("new/a.toml").features.networks
+    assert (terms.name, terms.file, terms.kind) == ("net", "../net.onnx", "image")
+    for options, message in (
+        (["--network", "none.onnx"], "none.onnx: No such file"),
+        (["--kind", "texts", "--network", "net.onnx"], "no tokenizer came"),
+        (["--tokenizer", "net.onnx"], "--tokenizer is for a network, which"),
+    ):
+        code, _, said = run(capsys, "init", "new/b.toml", *options)
+        assert code == 1
+        assert message in said
+        assert not Path("new/b.toml").exists()
