@@ -29,7 +29,6 @@ from polydom.models import Ensemble
 from polydom.models.early_exit.fitting_rows import swap_columns
 from polydom.models.qwyc.algorithms import changes_allowed
 from polydom.models.qwyc.fit_schedule import fit_schedule
-from polydom.models.qwyc.ordering import OrderName
 from polydom.models.qwyc.schedule import Schedule
 
 from .. import report
@@ -37,6 +36,7 @@ from ..data.bundled import load_tumours
 from ..data.tables import SETS, Codes, Rows, Split
 from ..models.boosting import BINARY, RATE, SAME, TREES, boost
 from .curves import Point, Points, against, by_method, stopping_for, within_limits
+from .orders import fixed_orders
 
 Scores = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -117,24 +117,13 @@ def theirs(
     joint = scores, threshold
     for alpha in effort.alphas:
         yield "qwyc*", alpha, fit_schedule(*joint, alpha, method="qwyc")
-    for name, named, seed in fixed_orders(effort.seeds):
-        order: Any = named
+    for name, order in fixed_orders(scores, effort.seeds):
         for alpha in effort.alphas:
-            fixed = fit_schedule(*joint, alpha, method="fixed", order=order, seed=seed)
-            order = fixed.order
+            fixed = fit_schedule(*joint, alpha, method="fixed", order=order)
             yield name, alpha, fixed
     for alpha in effort.alphas[::2]:
         schedule = fit_schedule(more, threshold, alpha, method="qwyc")
         yield "qwyc*, copies", alpha, schedule
-
-
-def fixed_orders(seeds: int) -> Iterator[tuple[str, OrderName, int]]:
-    """Names of orders that the paper puts beside its own, and their seeds."""
-    yield "natural", "natural", 0
-    yield "individual mse", "individual-mse", 0
-    yield "greedy mse", "greedy-mse", 0
-    for seed in range(seeds):
-        yield f"random {seed}", "random", seed
 
 
 def early_stop(scores: Scores, labels: Codes) -> Iterator[Point]:

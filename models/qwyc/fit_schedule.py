@@ -4,17 +4,16 @@
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
 from .algorithms import Algorithm2, algorithm_1
 from .base_model_costs import ModelCosts
 from .fixed_sequence import (
-    Fitter,
     FreshRows,
     Thresholds,
     calibrate,
@@ -24,9 +23,7 @@ from .fixed_sequence import (
 )
 from .optimal_stopping import Stopping
 from .ordering import (
-    OrderName,
     check_permutation,
-    make_order,
     order_by_impurity,
     order_by_margin_impurity,
 )
@@ -51,8 +48,7 @@ def fit_schedule(
     feature_costs: Sequence[float] | Floats | None = None,
     uses: Flags | None = None,
     method: Method = "polydom",
-    order: OrderName | Sequence[int] | Rows | None = None,
-    target: Floats | None = None,
+    order: Sequence[int] | Rows | None = None,
     decisions: Flags | None = None,
     sides: Sides = "both",
     confidence: float | None = None,
@@ -60,7 +56,6 @@ def fit_schedule(
     calibration_decisions: Flags | None = None,
     groups: Rows | None = None,
     proven: ProvenLimits | None = None,
-    seed: int = 0,
     threads: int = 2,
 ) -> Schedule:
     """Choose an order of base models and the sums at which to stop, for two classes.
@@ -94,12 +89,8 @@ def fit_schedule(
         that is Algorithm 1. "fixed": Algorithm 2 on `order`. "qwyc" and "fixed"
         overfit: on new rows they change several times as many decisions.
     order
-        Fixed order: "natural", "random", "individual-mse", "greedy-mse", or a
-        permutation of 0 ... T - 1. "fixed" needs an order; "polydom" then fits only
-        thresholds; "qwyc" refuses an order.
-    target
-        (N,) labels on the scale of the scores, for the orders "individual-mse" and
-        "greedy-mse"; default the ensemble's sums, which need no labels.
+        Fixed order: a permutation of 0 ... T - 1. "fixed" needs an order; "polydom"
+        then fits only thresholds; "qwyc" refuses an order.
     decisions
         (N,) bool, the ensemble's decisions, needed if it decides ties differently;
         `alpha` then counts changes of these decisions. Default: True if the sum, added
@@ -128,8 +119,6 @@ def fit_schedule(
         Function from an order (T,) of base models to limits (lower, upper), (T,) each,
         beyond which the other base models cannot overrule a decision; used with a
         `confidence`. If None, no limits are known.
-    seed
-        Seed of the random order.
     threads
         Number of threads that compare base models, >= 1.
 
@@ -140,99 +129,81 @@ def fit_schedule(
         side of the threshold, or there are too few calibration rows.
     """
     scores = check_scores(scores, "T")
-    models, both = scores.shape[1], sides == "both"
+    models, both, turned = scores.shape[1], sides == "both", sides == "positive"
     check_options(method, order, sides, threads)
     alphas = shares_by_class(alpha, 2)
     own = decisions, calibration_decisions
     groups = check_confidence(alphas, confidence, calibration, groups, *own)
     positive = check_decisions(scores, threshold, decisions)
     model_costs = ModelCosts.check(models, costs, feature_costs, uses)
-    fresh, tests = None, None
-    if confidence is not None:
-        fresh = _fresh_sums(calibration, models, threshold, calibration_decisions)
-        # Stops on one side only change rows that the ensemble decides as the other.
-        asked = alphas * [sides != "negative", sides != "positive"]
-        tests = make_tests(fresh.decisions, asked, confidence, groups, apart=True)
-    elif method != "polydom" and alphas[0] != alphas[1]:
+    if confidence is None and method != "polydom" and alphas[0] != alphas[1]:
         raise BadInput(
             f"method {method!r} counts all decisions alike, as published: alpha must "
             "be one number, or a confidence be given"
         )
-    if sides == "positive":  # what follows stops rows low only, if not on both sides
-        turned = fit_schedule(
-            -scores,
-            -float(threshold),
-            alphas[::-1],
-            costs=costs,
-            feature_costs=feature_costs,
-            uses=uses,
-            method=method,
-            order=order,
-            target=None if target is None else -np.asarray(target),
-            decisions=~positive,
-            sides="negative",
-            confidence=confidence,
-            calibration=None if fresh is None else _turned(fresh),
-            groups=groups,
-            proven=None if proven is None else partial(_turned_limits, proven),
-            seed=seed,
-            threads=threads,
-        )
-        return turned.turned(float(threshold))
+    border, fresh, tests = float(threshold), None, None
+    if confidence is not None:
 
+        def decide(rows: Floats) -> Flags:
+            return full_decisions(rows, threshold, calibration_decisions)
+
+        fresh = _fresh(calibration, (models,), decide)
+    if turned:  # what follows stops rows low only, if not on both sides
+        scores, border, positive, alphas = -scores, -border, ~positive, alphas[::-1]
+        fresh = fresh and _turned(fresh)
+    if fresh is not None and confidence is not None:
+        # Stops on one side only change rows that the ensemble decides as the other.
+        asked = alphas * [both, True]
+        tests = make_tests(fresh.decisions, asked, confidence, groups, apart=True)
+
+    limits = None
     if method == "qwyc":
-        kept, lower, upper = algorithm_1(
+        kept, *limits = algorithm_1(
             scores, positive, alphas[0], costs=model_costs, both=both, threads=threads
         )
-        if tests is None:
-            return Schedule(kept, lower, upper, float(threshold))
-        # If a confidence is given, Algorithm 2 below fits a ladder to this order.
     elif order is None:
         kept = order_by_impurity(
-            scores, positive, threshold, costs=model_costs, both=both, threads=threads
+            scores, positive, border, costs=model_costs, both=both, threads=threads
         )
     else:
-        kept = make_order(order, scores, target, seed=seed)
-
-    sums = ScoreSums(scores, kept, positive, float(threshold))
-    fitter: Fitter = Algorithm2(sums, both=both)
+        kept = check_permutation(order, models)
+    sums = ScoreSums(scores, kept, positive, border)
+    fitter: Algorithm2 | Stopping = Algorithm2(sums, both=both)
     if method == "polydom":
         fitter = Stopping(sums, costs=model_costs.along(kept), both=both)
 
     def schedule(lower: Floats, upper: Floats) -> Schedule:
-        return Schedule(kept, lower, upper, float(threshold))
+        return Schedule(kept, lower, upper, border)
 
     if fresh is None or tests is None:
-        return schedule(*fitter.within(alphas))
-    never = np.full(models, np.inf)
-    below, above = (-never, never) if proven is None else proven(kept)
-    limits = below, above if both else never
-    return calibrate_sides(fitter.ladder(alphas), schedule, fresh, tests, limits)
+        found = schedule(*(limits or fitter.within(alphas)))
+    else:  # for "qwyc" too, Algorithm 2 fits a ladder to the order
+        never = np.full(models, np.inf)
+        below, above = (-never, never) if proven is None else proven(kept)
+        below, above = (-above, -below) if turned else (below, above)
+        ends = below, above if both else never
+        found = calibrate_sides(fitter.ladder(alphas), schedule, fresh, tests, ends)
+    return found.turned(float(threshold)) if turned else found
 
 
-def _fresh_sums(
+def _fresh(
     calibration: Floats | FreshRows | None,
-    models: int,
-    threshold: float,
-    decisions: Flags | None,
+    shape: tuple[int, ...],
+    decide: Callable[[Floats], NDArray[Any]],
 ) -> FreshRows:
+    """Return calibration rows with their decisions, by `decide` if scores came."""
     if isinstance(calibration, FreshRows):
         return calibration
     assert calibration is not None
-    scores = check_scores(calibration, models)
-    positive = full_decisions(scores, threshold, decisions)
-    return FreshRows.of(positive, scores, positive)
+    scores = check_scores(calibration, *shape)
+    decisions = decide(scores)
+    return FreshRows.of(decisions, scores, decisions)
 
 
 def _turned(fresh: FreshRows) -> FreshRows:
     """Return calibration rows with the opposite scores and decisions."""
     read = fresh.read
     return FreshRows(~fresh.decisions, lambda: ((-s, ~own) for s, own in read()))
-
-
-def _turned_limits(proven: ProvenLimits, order: Rows) -> Thresholds:
-    lower, upper = proven(order)
-    return -upper, -lower
 
 
 def fit_margin_schedule(
@@ -300,7 +271,11 @@ def fit_margin_schedule(
     groups = check_confidence(alphas, confidence, calibration, groups, *own)
     fresh, tests = None, None
     if confidence is not None:
-        fresh = _fresh_margins(calibration, models, start, calibration_decisions)
+
+        def decide(rows: Floats) -> Rows:
+            return check_choices(rows, start, calibration_decisions)
+
+        fresh = _fresh(calibration, (models, classes), decide)
         tests = make_tests(fresh.decisions, alphas, confidence, groups)
 
     if order is None:
@@ -322,20 +297,6 @@ def fit_margin_schedule(
         for lower, _ in stopping.ladder(alphas)
     )
     return calibrate(rungs, fresh, tests)
-
-
-def _fresh_margins(
-    calibration: Floats | FreshRows | None,
-    models: int,
-    bias: Floats,
-    decisions: Rows | None,
-) -> FreshRows:
-    if isinstance(calibration, FreshRows):
-        return calibration
-    assert calibration is not None
-    scores = check_scores(calibration, models, len(bias))
-    chosen = check_choices(scores, bias, decisions)
-    return FreshRows.of(chosen, scores, chosen)
 
 
 def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:

@@ -71,19 +71,6 @@ class FreshRows:
         return cls(decisions, lambda: iter([part]))
 
 
-class Fitter(Protocol):
-    """Protocol of objects that fit thresholds to one order of base models.
-
-    `alphas` (K,) are the shares of each class's decisions that may change.
-    """
-
-    def within(self, alphas: Floats) -> Thresholds:
-        """Return thresholds that change at most these shares of the decisions."""
-
-    def ladder(self, alphas: Floats) -> Iterator[Thresholds]:
-        """Yield thresholds to calibrate, by increasing number of changed decisions."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassTests:
     """Tests of a schedule on calibration rows, one test for each of K classes.

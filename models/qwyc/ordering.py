@@ -1,14 +1,11 @@
-"""Choose an order of base models: polydom's own, and the orders QWYC compares with.
+"""Choose an order of base models by the impurity that each removes.
 
-polydom's order puts rows with similar running sums (or margins) into bins. A bin is
+The order puts rows with similar running sums (or margins) into bins. A bin is
 impure if the whole ensemble decides some of its rows differently from the others. The
 next base model is the one that removes the most impurity per cost. Rows whose decision
 has become nearly certain are then dropped. QWYC* instead chooses the base model after
 which the most rows can stop; their number depends on a few extreme rows.
 """
-
-from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -19,9 +16,7 @@ from .active_examples import ActiveExamples, over_columns
 from .base_model_costs import ModelCosts
 from .kernels.impurity import measure_impurity, measure_margin_impurity
 from .kernels.optimal_stopping import cheapest_cuts
-from .running_sums import Flags, Floats, Rows, list_entries, thresholds_at, whole_sums
-
-OrderName = Literal["natural", "random", "individual-mse", "greedy-mse"]
+from .running_sums import Flags, Floats, Rows, list_entries, thresholds_at
 
 # Costs in whole ensembles, by which an order decides which rows to drop: PENALTY of a
 # wrong stop, ONWARD of going on with an active row. (Thresholds are fitted later, with
@@ -188,64 +183,12 @@ def unsettled(
     return (values >= lower) & (values <= upper)
 
 
-def make_order(
-    order: OrderName | Sequence[int] | Rows,
-    scores: Floats,
-    target: Floats | None = None,
-    *,
-    seed: int = 0,
-) -> Rows:
-    """Return `order` as an array (T,), or make the order that it names.
-
-    The named orders are those of QWYC's appendix B. Two of them compare scores with
-    `target` (N,) by squared error.
-    """
-    if not isinstance(order, str):
-        return check_permutation(order, scores.shape[1])
-    full = whole_sums(scores)
-    goal = full if target is None else np.asarray(target, np.float64)
-    if goal.shape != full.shape or not np.isfinite(goal).all():
-        raise BadInput(
-            f"target has shape {goal.shape}; it must be {full.shape}, finite"
-        )
-    match order:
-        case "natural":
-            return np.arange(scores.shape[1])
-        case "random":
-            return np.random.default_rng(seed).permutation(scores.shape[1])
-        case "individual-mse":
-            return order_individually(scores, goal)
-        case "greedy-mse":
-            return order_greedily(scores, goal)
-    raise BadInput(
-        f"order is {order!r}; it must be natural, random, individual-mse, greedy-mse "
-        "or the T base models in some order"
-    )
-
-
-def order_individually(scores: Floats, target: Floats) -> Rows:
-    """Return base models in ascending order of each one's mean squared error."""
-    squares = np.einsum("nt,nt->t", scores, scores)
-    return np.argsort(squares - 2 * (target @ scores), kind="stable")
-
-
-def order_greedily(scores: Floats, target: Floats) -> Rows:
-    """Return base models in the order in which each most lowers the sum's MSE."""
-    gram = scores.T @ scores
-    # Adding k to a sum with residual e changes the squared error by |f_k|^2 - 2 e.f_k.
-    change = np.diag(gram) - 2 * (target @ scores)
-    order = []
-    for _ in range(len(gram)):
-        k = int(np.argmin(change))
-        order.append(k)
-        change += 2 * gram[k]
-        change[k] = np.inf
-    return np.array(order)
-
-
 def check_permutation(order: object, models: int) -> Rows:
     """Return `order` as int64 (T,); BadInput unless it lists T models once each."""
-    kept = np.ascontiguousarray(order, np.int64)
+    try:
+        kept = np.ascontiguousarray(order, np.int64)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"order is {order!r}; whole numbers are needed") from error
     if not np.array_equal(np.sort(kept), np.arange(models)):
         raise BadInput(
             f"order is not a permutation of the {models} base models, 0 ... "

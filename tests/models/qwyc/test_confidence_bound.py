@@ -54,7 +54,7 @@ def test_confidence_promises_alpha_and_keeps_it_on_the_calibration_rows(
         0.0,
         0.02,
         method=method,
-        order="natural" if method == "fixed" else None,
+        order=range(20) if method == "fixed" else None,
         confidence=0.9,
         calibration=fresh,
     )
