@@ -68,55 +68,38 @@ def load_early_exit(
             "leave out"
         )
     ensemble = as_ensemble(model)
-    order = _load_order(stored, ensemble.size)
-    load = _load_limits if ensemble.binary else _load_margins
-    schedule: Schedule | MarginSchedule = load(stored, order, ensemble)
+    try:
+        schedule = _load_schedule(stored, ensemble)
+        exits = ensemble.early_exit(schedule, _load_lines(stored, model, ensemble.size))
+    except BadInput as error:
+        raise stored.fail(str(error)) from error
     digest = stored.array("model", np.uint8, (8,))
     if not np.array_equal(digest, digest_model(model)):
         raise stored.fail("it was made for another model")
-    return ensemble.early_exit(schedule, _load_lines(stored, model, ensemble.size))
+    return exits
 
 
-def _load_order(stored: StoredSchedule, size: int) -> NDArray[np.int64]:
-    order = stored.array("order", np.int32, (None,))
-    if len(order) != size:
-        raise stored.fail(f"it orders {len(order)} base models; its model has {size}")
-    if not np.array_equal(np.sort(order), np.arange(size)):
-        raise stored.fail(f"its order is no permutation of 0 ... {size - 1}")
-    return order.astype(np.int64)
-
-
-def _load_limits(
-    stored: StoredSchedule, order: NDArray[np.int64], ensemble: Ensemble
-) -> Schedule:
-    never = Schedule.never.items()
-    lower, upper = (stored.limits(name, len(order), number) for name, number in never)
+def _load_schedule(
+    stored: StoredSchedule, ensemble: Ensemble
+) -> Schedule | MarginSchedule:
+    size, classes = ensemble.size, len(ensemble.classes)
+    order = stored.array("order", np.int32, (size,))
+    kind = Schedule if ensemble.binary else MarginSchedule
+    parts: dict[str, Any] = {
+        name: stored.limits(name, size, never) for name, never in kind.never.items()
+    }
+    parts["promise"] = _load_promise(stored, classes)
+    if not ensemble.binary:
+        if (parts["margin"] < -1e-9).any():  # rounding may turn a margin of 0 negative
+            raise stored.fail("a margin is below zero")
+        return MarginSchedule(order, bias=stored.finite("bias", (classes,)), **parts)
     threshold = float(stored.finite("threshold", (1,))[0])
     if threshold != ensemble.threshold:
         raise stored.fail(
             f"its threshold is {threshold!r}; that of its model is "
             f"{ensemble.threshold!r}"
         )
-    try:
-        return Schedule(order, lower, upper, threshold, _load_promise(stored, 2))
-    except BadInput as error:
-        raise stored.fail(str(error)) from error
-
-
-def _load_margins(
-    stored: StoredSchedule, order: NDArray[np.int64], ensemble: Ensemble
-) -> MarginSchedule:
-    margin = stored.limits("margin", len(order), np.inf)
-    if (margin < -1e-9).any():  # rounding may turn a margin of 0 slightly negative
-        raise stored.fail("a margin is below zero")
-    bias = stored.finite("bias", ensemble.bias.shape)
-    if not np.array_equal(bias, ensemble.bias):
-        k = int((bias != ensemble.bias).argmax())
-        raise stored.fail(
-            f"its bias is not its model's: class {k} begins at {bias[k]!r} instead of "
-            f"{ensemble.bias[k]!r}"
-        )
-    return MarginSchedule(order, margin, bias, _load_promise(stored, len(bias)))
+    return Schedule(order, threshold=threshold, **parts)
 
 
 def _load_lines(
@@ -150,7 +133,4 @@ def _load_promise(stored: StoredSchedule, classes: int) -> Promise | None:
             f"its promise is {len(numbers)} numbers; it must be 4 for each of the "
             f"{classes} classes, or none"
         )
-    try:
-        return Promise.of(numbers)
-    except BadInput as error:
-        raise stored.fail(str(error)) from error
+    return Promise.of(numbers)
