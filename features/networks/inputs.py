@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BadItem
+from ..errors import BadFeature, BadItem
 from ..items import Value
 from .facts import ColumnsFacts, ImageFacts, TextFacts
 from .session import Bytes, Tensor, library
@@ -103,13 +103,7 @@ class TextTokens:
         """
         encode, filler = self._ready
         most = self.facts.tokens[self.variant]
-        text = text[: CHARACTERS * most]
-        try:
-            found = encode(text)
-        except TypeError:  # it has halves of characters, which no text in UTF-8 has
-            found = encode(
-                text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            )
+        found = _divided(encode, text[: CHARACTERS * most])
         count = len(found.ids)
         length = most if self.facts.padded else max(count, 1)
         parts = {
@@ -129,6 +123,22 @@ class TextTokens:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the tokenizer's object out of a pickle."""
         return {n: getattr(self, n) for n in ("facts", "variant", "tokenizer")}
+
+
+def _divided(encode: Any, text: str) -> Any:
+    try:
+        return encode(text)
+    except TypeError:  # it has halves of characters, which no text in UTF-8 has
+        return encode(whole_characters(text))
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # of Rust; it is no Exception
+            raise BadFeature(f"its tokenizer fails: {error}") from None
+        raise
+
+
+def whole_characters(text: str) -> str:
+    """Join halves of characters (UTF-16), and replace those that have no other half."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def read_tokenizer(content: bytes) -> Any:
@@ -185,9 +195,7 @@ def _text(value: Value) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = str(value)
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text if text.isascii() else whole_characters(text)
 
 
 def _number(name: str, value: Value) -> float:

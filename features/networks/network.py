@@ -13,13 +13,11 @@ from ..errors import BadFeature
 from ..feature import Feature, Step
 from .facts import NetworkFacts
 from .inputs import Colours, ColumnTensors, ImageTensor, TextTokens
+from .outside import needs_outside
 from .pooled import PooledColumns, Projection, RunPiece
 from .session import Bytes, Piece
 
 TOKENIZER = "tokenizer"
-# Bytes that no piece has: the key of a weight outside the file, and the operator of a
-# compiled model beside it. Pieces have neutral names, so that only these bring them.
-OUTSIDE = (b"location", b"EPContext")
 
 
 class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,34 +64,10 @@ class Network:
 
     def check(self) -> None:
         """Raise BadFeature if facts contradict each other, or a piece needs a file."""
-        facts = self.facts
-        own = {"image": facts.image, "text": facts.text, "record": facts.record}
-        if [kind for kind, one in own.items() if one is not None] != [facts.kind]:
-            raise BadFeature("its inputs are not those of its kind of items")
-        if len(facts.stages) != len(facts.pieces):
-            raise BadFeature("its names are not its pieces")
-        given = self._given
-        for position, piece in enumerate(facts.pieces):
-            if not (piece.inputs or piece.after):
-                raise BadFeature(f"piece {position} reads nothing")
-            if any(k >= given for k in piece.inputs):
-                raise BadFeature(f"piece {position} reads an input that is not there")
-            if any(k >= position for k in piece.after):
-                raise BadFeature(f"piece {position} reads a piece that comes later")
-        if (image := facts.image) is not None:
-            numbers = [*image.factors, *image.offsets]
-            counts = {len(image.factors), len(image.offsets)}
-            if counts != {image.channels} or not np.isfinite(numbers).all():
-                raise BadFeature("its channels are not scaled by as many numbers")
-        if (text := facts.text) is not None and len(text.inputs) != len(text.dtypes):
-            raise BadFeature("its inputs have other types")
+        self.facts.check()
         for position, model in enumerate(self.models):
-            content = model.tobytes()
-            for mark in OUTSIDE:
-                if mark in content:
-                    raise BadFeature(
-                        f"piece {position} may refer to a file outside the index"
-                    )
+            if needs_outside(model.tobytes()):
+                raise BadFeature(f"piece {position} needs a file outside the index")
 
     def needed(self, pieces: Iterable[int]) -> set[int]:
         """Return the pieces that have to run for some pieces, and these."""
@@ -122,13 +96,6 @@ class Network:
         if self.facts.record is None:
             return None
         return [name for one in self.facts.record for name in one.columns]
-
-    @property
-    def _given(self) -> int:
-        facts = self.facts
-        if facts.text is not None:
-            return len(facts.text.inputs)
-        return 1 if facts.record is None else len(facts.record)
 
     @cached_property
     def _pieces(self) -> list[Piece]:

@@ -14,6 +14,9 @@ from ..items import SAMPLE_TEXT
 from ..wording import hint
 from .cuts import CutPiece, Cutter
 from .facts import (
+    MOST_SIDE,
+    MOST_TOKENS,
+    MOST_WIDTH,
     ColumnsFacts,
     ImageFacts,
     NetworkFacts,
@@ -32,7 +35,6 @@ from .vocabulary import refuse_other_words
 
 SIDES = (128, 224)  # pixels a side, if the network leaves them open
 TOKENS = (32, 128)
-MOST_WIDTH = 4096  # columns of a feature, before it is reduced
 WHOLE = 1 / 255
 # Words in the names of a text network's inputs, by what the input gets.
 TEXT_NAMES: tuple[tuple[TextInput, tuple[str, ...]], ...] = (
@@ -197,6 +199,11 @@ def _sizes(
     if height is None and width is None:
         return [(side, side) for side in terms.sides or SIDES]
     size = height or width or 0, width or height or 0
+    if max(size) > MOST_SIDE:
+        raise BadFeature(
+            f"{where} takes {size[0]} x {size[1]} pixels; {MOST_SIDE:,} a side is the "
+            "most"
+        )
     if terms.sides and terms.sides != [size[0]]:
         raise BadFeature(
             f"{where} takes {size[0]} x {size[1]} pixels only, and sides = "
@@ -256,6 +263,10 @@ def _text(terms: NetworkTerms, inputs: Sequence[Input], where: str) -> TextFacts
         tokens, padded = terms.tokens or [*TOKENS], False
     else:
         tokens, padded = [max(one for one in lengths if one)], True
+        if tokens[0] > MOST_TOKENS:
+            raise BadFeature(
+                f"{where} takes {tokens[0]:,} tokens; {MOST_TOKENS:,} is the most"
+            )
         if terms.tokens and terms.tokens != tokens:
             raise BadFeature(
                 f"{where} takes {tokens[0]} tokens only, and tokens = {terms.tokens}; "

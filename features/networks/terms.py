@@ -11,7 +11,7 @@ from ..errors import BadProject
 from ..items import Kind
 from ..wording import describe_decode_error
 
-Positive = Annotated[int, Meta(ge=1)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,62}$")]
 Side = Annotated[int, Meta(ge=16, le=4096)]
 Tokens = Annotated[int, Meta(ge=2, le=8192)]
 Colours = Literal["rgb", "bgr"]
@@ -75,7 +75,7 @@ class NetworkTerms(
         Execution providers of ONNX Runtime, the preferred one first.
     """
 
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,62}$")]
+    name: Name
     file: str
     kind: Kind
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{64}$")] | None = None

@@ -262,6 +262,12 @@ def save_zoo(folder: Path) -> dict[str, Path]:
         from tests.support.indexes.three_kinds import save_images
 
         paths["images"] = save_images(folder)
+    if find_spec("onnxruntime"):
+        from tests.support.indexes import networks
+
+        made["network"] = networks.make_index(networks.open_small("image"))
+        of_texts = networks.open_small("text")
+        made["text network"] = networks.make_index(of_texts, reduced=True)
     for name, index in made.items():
         paths[name] = folder / f"zoo {name}.pdx"
         index.save(paths[name])

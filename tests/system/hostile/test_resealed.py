@@ -113,6 +113,16 @@ def untaken_column(arrays: Arrays) -> None:
     nodes["column"][nodes["column"] == 0] = 3
 
 
+def shorten(name: str, *, axes: bool = False) -> Edit:
+    """Leave the last row of an array away; or let it have an axis more."""
+
+    def edit(arrays: Arrays) -> None:
+        own = arrays[name]
+        arrays[name] = own[np.newaxis] if axes else own[:-1].copy()
+
+    return edit
+
+
 def no_values(arrays: Arrays) -> None:
     arrays["models/4/leaves"] = arrays["models/4/leaves"][:, :0].copy()
 
@@ -172,6 +182,9 @@ REFUSED: list[tuple[str, Edit, str]] = [
     ("pipeline", put("models/4/preparation", (0, 5, 0), np.inf), "leave the range"),
     ("lattices", huge_units, "leave the range"),
     ("texts", put("costs/features", (1, 1), -1.0), "'costs/features' .* below zero"),
+    ("text network", put("features/1/mean", 0, np.nan), "not finite"),
+    ("text network", shorten("features/1/mean"), "do not fit"),
+    ("network", shorten("networks/0/1", axes=True), "1 is no file"),
 ]
 
 
@@ -205,9 +218,10 @@ def test_every_edit_is_refused_or_could_be_true(
     told.make_index().save(tmp_path / "told.pdx")
     paths = {**zoo, "told": tmp_path / "told.pdx"}
     path, loaded, console = tmp_path / "edited.pdx", 0, Console(file=io.StringIO())
+    names = ("told", "told", "texts", "balanced", "numbers", "bare pairs", "network")
     edits = [
         (name, edit)
-        for name in ("told", "told", "texts", "balanced", "numbers", "bare pairs")
+        for name in (*names, "text network")
         for edit in edits_of(*content(paths[name]))
     ]
     for name, edit in edits[:: max(len(edits) // SYSTEMATIC, 1)]:
