@@ -16,6 +16,7 @@ from .session import OUTPUT, Bytes, Tensor, library
 # the fusions of ONNX Runtime, so cuts are few.
 SHARES = (0.2, 0.4, 0.65, 0.85)
 NEAR = 1 / 16  # distance from such a share at which the narrowest tensor is taken
+FAR = 1 / 8  # the same where none is near, as in networks of few layers
 # Places that differ by less of the work are alike: of them the narrowest is told, and
 # of equally narrow ones the last, whose values are normalised.
 ALIKE = 0.01
@@ -105,12 +106,14 @@ class Cutter:
 
         Of the places near a share the narrowest is taken, the output of a block.
         """
-        places = self.places(end)
+        places = self.places(end)[:-1]
         chosen: dict[str, None] = {}
         for share in SHARES:
-            near = [one for one in places[:-1] if abs(one.work - share) <= NEAR]
+            away = [(abs(one.work - share), one) for one in places]
+            near = [one for one in away if one[0] <= NEAR]
+            near = near or [one for one in away if one[0] <= FAR]
             if near:
-                best = min(near, key=lambda one: (one.numbers, abs(one.work - share)))
+                _, best = min(near, key=lambda one: (one[1].numbers, one[0]))
                 chosen[best.tensor] = None
         return [*chosen, end]
 

@@ -1,8 +1,9 @@
-"""The work of nodes, which says where a network is cut."""
+"""The work of nodes, and where it says that a network is cut."""
 
 from pathlib import Path
 from typing import Any
 
+import pytest
 from onnx import helper
 
 from polydom.features.networks.open_network import read_network
@@ -36,3 +37,17 @@ def test_convolutions_with_computed_kernels_are_the_same_work(tmp_path: Path) ->
     assert own == convolutions(computed, tmp_path)
     # channels, places, colours or channels, places of a kernel
     assert own == [4 * 16 * 16 * 3 * 9] + [4 * 16 * 16 * 4 * 9] * 4
+
+
+@pytest.mark.parametrize("blocks", range(3, 9))
+def test_networks_of_few_blocks_are_cut_too(blocks: int, tmp_path: Path) -> None:
+    """At the ends of blocks, near the shares, as far as there are so many blocks."""
+    file = tmp_path / "some.onnx"
+    file.write_bytes(of_images(blocks).SerializeToString())
+    cutter = read_network(network("x", file, kind="image", sides=[32])).cutter
+    *cuts, end = cutter.automatic("scores")
+    assert end == "scores"
+    ends = [f"block_{k + 1}" for k in range(blocks)]
+    assert {*cuts} <= {*ends}
+    assert cuts == [name for name in ends if name in cuts]
+    assert len(cuts) >= 2
