@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import BadFeature, BadItem
 from ..items import Value
 from .facts import ColumnsFacts, ImageFacts, TextFacts
-from .session import Bytes, Tensor, library
+from .session import File, Tensor, library
 
 Tensors = tuple[Tensor, ...]
 
@@ -82,12 +82,12 @@ class TextTokens:
 
     facts: TextFacts
     variant: int  # Position of the number of tokens among `facts.tokens`
-    tokenizer: Bytes  # (b,) uint8: The tokenizer's file, JSON in UTF-8
+    tokenizer: File  # The tokenizer's file, JSON in UTF-8
 
     @cached_property
     def _ready(self) -> tuple[Any, int]:
         """Function that divides a text, and the number of the token that fills up."""
-        tokenizer = read_tokenizer(self.tokenizer.tobytes())
+        tokenizer = read_tokenizer(self.tokenizer.content.tobytes())
         filler = (tokenizer.padding or {}).get("pad_id")
         for word in FILLERS:
             filler = tokenizer.token_to_id(word) if filler is None else filler

@@ -15,7 +15,7 @@ from .facts import NetworkFacts
 from .inputs import Colours, ColumnTensors, ImageTensor, TextTokens
 from .outside import needs_outside
 from .pooled import PooledColumns, Projection, RunPiece
-from .session import Bytes, Piece
+from .session import Bytes, File, Piece
 
 TOKENIZER = "tokenizer"
 
@@ -100,7 +100,13 @@ class Network:
     @cached_property
     def _pieces(self) -> list[Piece]:
         """The pieces, each with one session, which all chains share."""
-        return [Piece(model, self.facts.providers) for model in self.models]
+        return [Piece(File(model), self.facts.providers) for model in self.models]
+
+    @cached_property
+    def _tokenizer(self) -> File:
+        """The tokenizer's file, which all chains share."""
+        assert self.tokenizer is not None
+        return File(self.tokenizer)
 
     @cached_property
     def _chains(self) -> list[tuple[Step, list[Step]]]:
@@ -127,8 +133,7 @@ class Network:
             name = f"{facts.name} pixels {sides[variant]}"
             return Step(name, "image", needs, ImageTensor(facts.image, variant))
         if facts.text is not None:
-            assert self.tokenizer is not None
-            tokens = TextTokens(facts.text, variant, self.tokenizer)
+            tokens = TextTokens(facts.text, variant, self._tokenizer)
             name = f"{facts.name} tokens {facts.text.tokens[variant]}"
             return Step(name, "text", (), tokens)
         assert facts.record is not None

@@ -28,7 +28,7 @@ from .facts import (
 from .inputs import Tensors, TextTokens, read_tokenizer
 from .network import Network
 from .onnx_graph import Graph, Input, read_graph, run_whole, work_of
-from .session import Bytes, Tensor, refuse_absent
+from .session import Bytes, File, Tensor, refuse_absent
 from .terms import NetworkTerms, Pool
 from .trial import try_network
 from .vocabulary import refuse_other_words
@@ -337,7 +337,7 @@ def _sample(facts: NetworkFacts, tokenizer: Bytes | None, graph: Graph) -> Tenso
         return (np.ascontiguousarray(scaled.astype(image.dtype)),)
     if facts.text is not None:
         assert tokenizer is not None
-        return TextTokens(facts.text, 0, tokenizer)(SAMPLE_TEXT)
+        return TextTokens(facts.text, 0, File(tokenizer))(SAMPLE_TEXT)
     assert facts.record is not None
     return tuple(
         np.full(

@@ -5,6 +5,7 @@ all pieces once before it forks workers. So the workers share the weights; a ses
 one thread has no threads that a fork would lose.
 """
 
+import hashlib
 import importlib
 import re
 from collections.abc import Mapping, Sequence
@@ -109,17 +110,35 @@ def first_line(error: Exception) -> str:
     return f"{operator}: {message}" if operator else message
 
 
+class File:
+    """The bytes of a file in an index.
+
+    A fingerprint takes its checksum, and not its bytes. So the bytes are hashed once,
+    however many features need them.
+    """
+
+    _fields = ("sha256",)  # what a fingerprint takes
+
+    def __init__(self, content: Bytes) -> None:
+        self.content = content
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the bytes, in hexadecimal."""
+        return hashlib.sha256(self.content.data).hexdigest()
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """A part of a network: an ONNX model with one output, named `OUTPUT`."""
 
-    model: Bytes  # (b,) uint8: Bytes of the ONNX model
+    model: File  # The ONNX model
     providers: tuple[str, ...]  # Execution providers, the preferred one first
 
     @cached_property
     def session(self) -> Any:
         """Session that runs the model; made when it is first needed."""
-        return open_session(self.model.tobytes(), self.providers)
+        return open_session(self.model.content.tobytes(), self.providers)
 
     def run(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Return the output for named inputs; raise BadFeature if there is none."""

@@ -232,7 +232,6 @@ def wider(model: Any) -> None:
 
 
 BAD_MODELS: dict[str, Callable[[], NDArray[np.uint8]]] = {
-    "empty": lambda: bytes_of(b""),
     "garbage": lambda: bytes_of(bytes(range(256)) * 4),
     "truncated": lambda: small("image").models[0][:-20],
     "page": lambda: bytes_of(b"<html>"),
@@ -303,6 +302,11 @@ def test_arrays_that_are_no_files_are_refused(tmp_path: Path) -> None:
         (tmp_path / "x.pdx").write_bytes(sealed(meta, kept | other))
         with pytest.raises(BadIndexFile, match=r"networks/0: "):
             Index.load(tmp_path / "x.pdx")
+    (tmp_path / "x.pdx").write_bytes(
+        sealed(meta, dict(arrays) | {own: arrays[own][:0]})
+    )
+    with pytest.raises(BadIndexFile, match="what computes feature"):
+        Index.load(tmp_path / "x.pdx")
     more = {"networks/1/0": arrays[own]}
     (tmp_path / "x.pdx").write_bytes(sealed(meta, dict(arrays) | more))
     with pytest.raises(BadIndexFile, match="belongs to no network"):
