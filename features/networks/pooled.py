@@ -52,7 +52,8 @@ class Projection:
     """A principal component analysis that reduces W columns to K."""
 
     mean: Floats  # (W,) float32: Mean of the columns over the training items
-    components: Floats  # (W, K) float32: Principal components, the strongest first
+    # (W, K) float32: Orthonormal directions, which span the strongest components
+    components: Floats
 
     def __post_init__(self) -> None:
         """Convert memory-mapped arrays to plain arrays, which are faster."""

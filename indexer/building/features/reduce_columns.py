@@ -1,7 +1,9 @@
 """Principal component analysis of networks' features that have many columns.
 
-Components are not scaled: trees do not need it, and all other learners standardise
-their columns.
+The components are rotated at random, so that all columns vary about as much (Jégou and
+others, *Aggregating local image descriptors into compact codes*, PAMI 2012). Learners
+that standardise columns would otherwise make the faint components, which are mostly
+noise, as large as the strongest.
 """
 
 from collections.abc import Mapping
@@ -33,7 +35,7 @@ STAGE = "reducing columns"
 FITTED = 5000  # most items that an analysis is fitted on
 BLOCK = 1024  # rows that are converted or projected at once
 # Share of the mean square of the values. Components of less variance are rounding
-# errors of float32, which learners that standardise columns would make large.
+# errors of float32.
 FAINT = 1e-12
 
 
@@ -93,10 +95,10 @@ def fit_reductions(
 
 
 def fit_reduction(values: Floats, most: int) -> Reduction | None:
-    """Return the `most` principal components of values (N, W), or fewer that vary.
+    """Project values (N, W) to their `most` principal components, rotated.
 
-    Rows with NaN are left out. Returns None if nothing varies in the other rows. Of the
-    two signs of a component, that is chosen in which its largest number is positive.
+    There are fewer components if fewer vary. Rows with NaN are left out. Returns None
+    if nothing varies in the other rows.
     """
     values = values[~np.isnan(values).any(axis=1)]
     count, width = values.shape
@@ -114,11 +116,12 @@ def fit_reduction(values: Floats, most: int) -> Reduction | None:
     varies = variances > FAINT * (total + float(mean @ mean))
     if not varies.any():
         return None
-    variances, components = variances[varies][::-1], components[:, varies][:, ::-1]
-    largest = np.abs(components).argmax(axis=0)
-    components = components * np.sign(components[largest, np.arange(len(largest))])
+    variances, components = variances[varies], components[:, varies]
+    drawn = np.random.default_rng(0).normal(size=(len(variances), len(variances)))
+    rotation, _ = np.linalg.qr(drawn)
     kept = min(float(variances.sum()) / total, 1.0)
-    made = Projection(mean.astype(np.float32), components.astype(np.float32, "C"))
+    directions = (components @ rotation).astype(np.float32)
+    made = Projection(mean.astype(np.float32), directions)
     return Reduction(made, StoredReduction(width, kept, count))
 
 

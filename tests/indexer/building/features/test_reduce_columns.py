@@ -42,7 +42,7 @@ def textbook(values: NDArray[np.float32], most: int) -> NDArray[np.float64]:
 
 
 @given(st.integers(2, 40), st.integers(2, 12), st.integers(1, 4), st.integers(1, 6))
-def test_components_are_those_of_the_singular_values(
+def test_directions_span_those_of_the_largest_singular_values(
     count: int, width: int, varying: int, most: int
 ) -> None:
     values = drawn(count, width, varying, seed=count)
@@ -52,8 +52,9 @@ def test_components_are_those_of_the_singular_values(
     kept = components.shape[1]
     assert kept == min(most, varying, width, count - 1)
     expected = textbook(values, kept)
-    assert np.abs((components * expected).sum(axis=0)) == pytest.approx(1, abs=1e-3)
-    assert (components.max(axis=0) >= -components.min(axis=0)).all()  # signs
+    # the same space, in which the directions are other ones
+    assert components @ components.T == pytest.approx(expected @ expected.T, abs=1e-3)
+    assert components.T @ components == pytest.approx(np.eye(kept), abs=1e-5)
     centred = values.astype(np.float64) - values.mean(axis=0, dtype=np.float64)
     share = ((centred @ expected) ** 2).sum() / (centred**2).sum()
     assert found.facts.kept == pytest.approx(share, abs=1e-6)
@@ -86,6 +87,16 @@ def test_rows_with_missing_values_are_left_out_of_the_fit() -> None:
     np.testing.assert_array_equal(
         found.projection.components, rest.projection.components
     )
+
+
+def test_columns_vary_about_as_much() -> None:
+    values = drawn(400, 60, 8)
+    found = fit_reduction(values, 8)
+    assert found is not None
+    spread = found.projection(values).std(axis=0)
+    assert spread.max() < 5 * spread.min()  # of the components, 100 times
+    plain = (values - values.mean(axis=0)) @ textbook(values, 8)
+    assert plain.std(axis=0).max() > 50 * plain.std(axis=0).min()
 
 
 def test_directions_of_rounding_errors_are_left_out() -> None:
