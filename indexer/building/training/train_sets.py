@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 STAGE = "training sets"
+SAMPLE = 1000  # rows from whose training the time of all rows is estimated
+MANY_SAMPLES = 4  # fewer samples than this in all rows, and nothing is estimated
 
 
 @dataclass(slots=True)
@@ -82,6 +84,30 @@ class Trainer:
                 self._seconds[mask] = seconds
                 self.spent.seconds += seconds / self.workers
             yield quality
+
+    def expected_s(self, mask: int) -> float:
+        """Estimate the seconds that training a set will take; 0 for a trained set.
+
+        The estimate is a straight line through the times of two trainings on few rows,
+        but at most in proportion to the rows. These times do not count as spent. If the
+        few rows are a large part of all, nothing is trained, and the result is 0.
+        """
+        rows = self.rows * len(self.task.splits)
+        trained = self.cache.recall(self.task.name(mask), self._read)
+        if trained or rows < MANY_SAMPLES * SAMPLE:
+            return 0.0
+        taken_s = []
+        for count in (SAMPLE // 2, SAMPLE):
+            sample = self.on_sample(count)
+            sample.spent = Spent()
+            list(sample.qualities([mask]))
+            taken_s.append(sample.seconds(mask))
+        half_s, whole_s = taken_s
+        more_s = max(whole_s - half_s, 0.0) / (SAMPLE // 2)
+        fold_s = min(
+            whole_s + more_s * (self.rows - SAMPLE), whole_s * self.rows / SAMPLE
+        )
+        return len(self.task.splits) * fold_s
 
     def deciding(self, decisions: Mapping[int, Decision]) -> Self:
         """Return this trainer with what models of some sets decide by."""

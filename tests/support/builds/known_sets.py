@@ -38,6 +38,9 @@ class KnownSets:
             self.asked.append(mask)
             yield self.accuracy(mask)
 
+    def expected_s(self, mask: int) -> float:
+        return self.seconds(mask)
+
     def on_sample(self, count: int) -> Self:
         share = count / self.rows
         self.sample = type(self)(

@@ -6,6 +6,7 @@ all rows. Last, Poly-Dom runs with smaller and smaller alphas, until the project
 is proven or the time is up.
 """
 
+import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,7 @@ TRYING = 0.25  # share of the time for ordering features
 TRAINING = 0.6  # share of the time after which no more beginnings are trained
 TRIALS = 4  # trainings per feature that ordering takes, about
 FEWEST = 1000  # rows at least for ordering features
+LONG = 0.5  # share of the time that training all features may take without a warning
 COVERED = 0.95  # share of the violations within a measured tolerance
 
 
@@ -44,12 +46,17 @@ class SetTrainer(Protocol):
     def seconds(self, mask: int) -> float:
         """Return the seconds that training a set took; call `qualities` first."""
 
+    def expected_s(self, mask: int) -> float:
+        """Estimate the seconds that training a set will take; 0 if unknown."""
+
     def on_sample(self, count: int) -> Self:
         """Return a trainer that trains on a sample of `count` rows."""
 
 
 CostOf = Callable[[int], float]
 Order = tuple[int, ...]
+
+log = logging.getLogger("polydom")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,7 @@ def search_progressively(
     full = (1 << m) - 1
     ends = [0, full]
     with progress.stage("training all features", 2) as on_progress:
+        _say_if_long(trainer.expected_s(full), search)
         known: dict[int, float] = {}
         for mask, accuracy in zip(ends, trainer.qualities(ends), strict=True):
             known[mask] = accuracy
@@ -103,6 +111,20 @@ def search_progressively(
             search, m, trainer, known, tolerance, on_progress, left_s=left_s
         )
     return ProgressiveSearch(found, trying.rows, len(tried))
+
+
+def _say_if_long(expected_s: float, search: Search) -> None:
+    """Warn if one training on all features leaves little time for other sets."""
+    limit_s = search.limit_s(expected_s)
+    if expected_s > LONG * limit_s:
+        log.warning(
+            "training on all features, which comes first, may take %.0f s, and the "
+            "search has %.0f s: fewer columns, such as a smaller most_columns of a "
+            "network, or a quicker learner, such as 'lda', leave more time for other "
+            "sets, and so does a larger [search] budget_s",
+            expected_s,
+            limit_s,
+        )
 
 
 def run_poly_dom(

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.split import divide_groups
+from polydom.indexer.building.training import train_sets
 from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.building.training.refit import train_again
 from polydom.indexer.building.training.train_sets import Trainer, draw_sample
@@ -98,6 +99,24 @@ def test_a_sample_is_kept_apart_and_counts_too(tmp_path: Path) -> None:
     (accuracy,) = few.qualities([3])
     assert trainer.spent.seconds == few.seconds(3)
     assert list(trainer.qualities([3])) != [accuracy]
+
+
+def test_a_long_training_is_told_from_short_ones_that_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train_sets, "SAMPLE", 40)
+    monkeypatch.setattr(Trainer, "seconds", lambda own, mask: 1 + own.rows / 100)
+    trainer = trainer_of(tmp_path)
+    assert trainer.expected_s(3) == pytest.approx(1 + trainer.rows / 100)
+    assert trainer.spent.seconds == 0
+    # a first training that takes more seconds a row than the second
+    monkeypatch.setattr(Trainer, "seconds", lambda own, mask: 1.0)
+    assert trainer.expected_s(3) == 1.0
+    monkeypatch.setattr(train_sets, "SAMPLE", trainer.rows // 3)  # few rows
+    assert trainer.expected_s(3) == 0.0
+    monkeypatch.setattr(train_sets, "SAMPLE", 40)
+    list(trainer.qualities([3]))
+    assert trainer.expected_s(3) == 0.0
 
 
 @given(

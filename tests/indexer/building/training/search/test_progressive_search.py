@@ -82,6 +82,14 @@ def test_search_ends_in_time_and_has_both_ends(m: int) -> None:
     assert found.search.complete == (m <= 2)
 
 
+@pytest.mark.parametrize(("each_s", "said"), [(15.0, False), (25.0, True)])
+def test_a_first_training_that_takes_most_of_the_time_is_told(
+    each_s: float, said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    search(KnownSets(even, lambda mask: each_s), budget_s=40.0)
+    assert ("may take 25 s, and the search has 40 s" in caplog.text) is said
+
+
 def test_search_finds_orders_on_few_rows_where_training_takes_long() -> None:
     sets = KnownSets(even, lambda mask: 1.0, rows=100_000)
     found = search(sets, 30, alpha=1.0, budget_s=60.0)
