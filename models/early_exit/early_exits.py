@@ -134,7 +134,7 @@ class EarlyExit(Evaluator):
     def cut_answer(self, used: int, total: float) -> EarlyAnswer:
         """Return the answer to a row whose time is up after `used` base models.
 
-        `total` is the row's sum. This is `cut_off` for one row.
+        `total` is the row's sum. This is `early_answers` for one row.
         """
         if self.lines is None or self.cut_scores is None:
             raise BadInput(NO_LINES)
@@ -143,13 +143,14 @@ class EarlyExit(Evaluator):
         bounds = None if self.bounds is None else self.bounds(used, total)
         return make_answer((code, used, self.cut_scores(used, code, total), bounds))
 
-    def _leading(self, raw: Floats) -> Codes:
-        return (raw[:, 0] > self.possible.tie).astype(np.int64)
-
     def _possible(
-        self, raw: Floats, used: Codes, totals: Floats, chosen: Codes
-    ) -> Floats:
-        return self.possible.clip(raw[:, 0], used, totals[:, 0], chosen)[:, None]
+        self, raw: Floats, used: Codes, totals: Floats, chosen: Codes | None
+    ) -> tuple[Codes, Floats]:
+        margins = raw[:, 0]
+        if chosen is None:
+            chosen = (margins > self.possible.tie).astype(np.int64)
+        clipped = self.possible.clip(margins, used, totals[:, 0], chosen)
+        return chosen, clipped[:, None]
 
     def _follow_one(self, row: Rows) -> tuple[int, float]:
         """Return one row's code and sum, like the results of `_follow`."""
@@ -236,7 +237,7 @@ class MarginExit(Evaluator):
     def cut_answer(self, used: int, totals: Floats) -> EarlyAnswer:
         """Return the answer to a row whose time is up after `used` base models.
 
-        `totals` (K,) are the row's sums. This is `cut_off` for one row.
+        `totals` (K,) are the row's sums. This is `early_answers` for one row.
         """
         if self.lines is None:
             raise BadInput(NO_LINES)

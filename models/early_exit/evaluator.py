@@ -92,38 +92,26 @@ class Evaluator:
         used, stopped = codes >> 2, codes & 3 != UNDECIDED
         stopped &= used < self.size
         scores = np.empty((len(X), len(self.classifier.classes)))
-        scores[stopped] = self.early_scores(
+        scores[stopped] = self.early_answers(
             used[stopped], totals[stopped], self._chosen(totals, codes)[stopped]
-        )
+        )[1]
         scores[~stopped] = self.classifier.predict_scores(X[~stopped])
         return scores
 
-    def early_scores(self, used: Codes, totals: Floats, chosen: Codes) -> Floats:
-        """Return the class scores (N, K) of rows that the schedule stopped.
+    def early_answers(
+        self, used: Codes, totals: Floats, chosen: Codes | None = None
+    ) -> tuple[Codes, Floats]:
+        """Return classes (N,) and class scores (N, K) of rows that ended early.
 
-        Row i stopped after `used[i]` base models with the sums `totals[i]` (R,) and the
-        class at position `chosen[i]`. Raises BadInput if the evaluator has no
+        Row i ended after `used[i]` base models, 1 to T, with the sums `totals[i]` (R,).
+        If the schedule stopped the rows, `chosen` (N,) are the positions of their
+        classes; None if their time was up. Raises BadInput if the evaluator has no
         `EarlyScores`.
         """
-        return self._predict(used, totals, chosen)[1]
-
-    def cut_off(self, used: Codes, totals: Floats) -> tuple[Codes, Floats]:
-        """Return classes (N,) and class scores (N, K) of rows whose time is up.
-
-        The rows did not stop; row i has the sums `totals[i]` (R,) after `used[i]` base
-        models, 1 to T. Raises BadInput if the evaluator has no `EarlyScores`.
-        """
-        return self._predict(used, totals, None)
-
-    def _predict(
-        self, used: Codes, totals: Floats, chosen: Codes | None
-    ) -> tuple[Codes, Floats]:
         if self.lines is None:
             raise BadInput(NO_LINES)
         raw = self.lines.raw(used, totals, stopped=chosen is not None)
-        if chosen is None:
-            chosen = self._leading(raw)
-        raw = self._possible(raw, used, totals, chosen)
+        chosen, raw = self._possible(raw, used, totals, chosen)
         return chosen, scores_of_raw(self.classifier)(raw)
 
     @property
@@ -181,11 +169,11 @@ class Evaluator:
         X = self.classifier.rows(X)
         totals, codes = self._follow_first(X, count)
         used, stopped = codes >> 2, codes & 3 != UNDECIDED
-        chosen, scores = self.cut_off(used, totals)
+        chosen, scores = self.early_answers(used, totals)
         if stopped.any():
             own = self._chosen(totals[stopped], codes[stopped])
-            chosen[stopped] = own
-            scores[stopped] = self.early_scores(used[stopped], totals[stopped], own)
+            ended = used[stopped], totals[stopped], own
+            chosen[stopped], scores[stopped] = self.early_answers(*ended)
         return chosen, scores
 
     def _follow_first(self, X: Rows, count: int) -> tuple[Floats, Codes]:
@@ -216,16 +204,14 @@ class Evaluator:
         """
         raise NotImplementedError
 
-    def _leading(self, raw: Floats) -> Codes:
-        """Return the classes (N,) that predicted raw scores (N, R) choose."""
-        leading: Codes = raw.argmax(axis=1)
-        return leading
-
     def _possible(
-        self, raw: Floats, used: Codes, totals: Floats, chosen: Codes
-    ) -> Floats:
-        """Return raw scores (N, R) that are possible, and agree with the classes."""
-        return raw
+        self, raw: Floats, used: Codes, totals: Floats, chosen: Codes | None
+    ) -> tuple[Codes, Floats]:
+        """Return classes (N,), and raw scores (N, R) that are possible for them.
+
+        `raw` are predicted; they choose the classes if `chosen` is None.
+        """
+        return (raw.argmax(axis=1) if chosen is None else chosen), raw
 
     def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
         totals, codes = self._follow(X)

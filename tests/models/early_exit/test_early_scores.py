@@ -85,7 +85,7 @@ def test_calibrated_early_scores_agree_with_the_class(name: str, classes: int) -
         assert one.scores[one.code] == max(one.scores)
     used = ensemble.size // 2
     sums = running_sums(ensemble, exits, X)[:, used - 1]
-    codes, scores = exits.cut_off(np.full(len(X), used), sums)
+    codes, scores = exits.early_answers(np.full(len(X), used), sums)
     assert (scores[np.arange(len(X)), codes] == scores.max(axis=1)).all()
 
 
@@ -95,7 +95,7 @@ def test_rows_without_time_are_answered_by_their_sums(name: str, classes: int) -
     X, T = ROWS[classes][:: few(5)], ensemble.size
     sums = running_sums(ensemble, exits, X)
     for used in (1, T // 2, T):
-        codes, scores = exits.cut_off(np.full(len(X), used), sums[:, used - 1])
+        codes, scores = exits.early_answers(np.full(len(X), used), sums[:, used - 1])
         for i in range(0, len(X), 9):
             total = sums[i, used - 1]
             one = exits.cut_answer(used, float(total[0]) if classes == 2 else total)
@@ -191,9 +191,9 @@ def test_without_rows_there_are_no_lines() -> None:
     with pytest.raises(BadInput, match="no class scores"):
         bare.predict_scores(ROWS[2])
     with pytest.raises(BadInput, match="no class scores"):
-        bare.cut_off(one, zero)
+        bare.early_answers(one, zero)
     with pytest.raises(BadInput, match="no class scores"):
-        bare.early_scores(one, zero, one)
+        bare.early_answers(one, zero, one)
     with pytest.raises(BadInput, match="no class scores"):
         bare.cut_answer(1, 0.0)
 

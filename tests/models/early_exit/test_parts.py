@@ -141,7 +141,9 @@ def test_a_row_without_time_is_answered_by_the_sum_so_far(classes: int) -> None:
     scores = exits.terms.base_scores(ROWS)[:, exits.schedule.order]
     sums = exits.start + scores.cumsum(axis=1)
     for count in steps_of(exits):
-        codes, shares = exits.cut_off(np.full(len(ROWS), count), sums[:, count - 1])
+        codes, shares = exits.early_answers(
+            np.full(len(ROWS), count), sums[:, count - 1]
+        )
         for i, row in enumerate(ROWS):
             found, whole = exits.answer_first(row, count), exits.answer(row)
             if whole.used <= count and whole.used < exits.size:
