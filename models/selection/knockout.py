@@ -21,6 +21,7 @@ curves cross. The folds of the last round are those of a race (Maron and Moore,
 """
 
 import math
+from collections.abc import Sequence
 
 from .daub import need_limit
 from .race import Race
@@ -32,14 +33,14 @@ LEAST = 4  # learners that survive at least: curves of the best ones may cross
 FIRST = 1000  # rows of the first round at least; fewer rows say little
 
 
-def knockout(race: Race) -> str:
-    """Return the learner that wins the rounds that `race.rounds` names.
+def knockout(race: Race, *, rounds: Sequence[int] = ()) -> str:
+    """Return the learner that wins the rounds, given by their amounts, ascending.
 
-    If the race names no rounds, all learners train once, on `race.limit`. Raises
-    BadInput if every learner fails.
+    Without rounds, all learners train once, on `race.limit`. Raises BadInput if every
+    learner fails.
     """
     names = race.active
-    for amount in race.rounds or (need_limit(race),):
+    for amount in rounds or (need_limit(race),):
         race.train_all([(name, amount) for name in names])
         left = [name for name in names if name in race.active]
         ranked = sorted(left, key=race.loss)

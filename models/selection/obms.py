@@ -18,7 +18,7 @@ describes each learner as a class, and is the strategy of this name:
 >>> X, y = load_breast_cancer(return_X_y=True)
 >>> trees = {str(d): DecisionTreeClassifier(max_depth=d) for d in (1, 2, 4)}
 >>> classes = {
-...     str(d): ModelClass(400 // d, tree_penalty(2**d, 30, scale=0.02))
+...     str(d): ModelClass(400 // d, vc_penalty(tree_dimension(2**d, 30), scale=0.02))
 ...     for d in (1, 2, 4)
 ... }
 >>> nested = partial(choose_nested, classes=classes, quanta=4)
@@ -106,14 +106,15 @@ def choose_class(
 def obms(
     race: Race,
     *,
+    dimensions: Mapping[str, float],
     quanta: int | None = None,
     scale: float = SCALE,
     deviation: float = 1.0,
 ) -> str:
     """Return the learner that `choose_class` chooses, each learner being a class.
 
-    `race.dimensions` has the complexity of each learner's models, from `dimension_of`;
-    a class's penalty is `scale` times the root of this number by the examples. Each
+    `dimensions` has the complexity of each learner's models, from `dimension_of`; a
+    class's penalty is `scale` times the root of this number by the examples. Each
     learner is first trained on a few examples. The seconds that this took say how many
     examples a quantum is for each class, so that a quantum takes all classes equally
     long, and the median class an eighth of the examples (the paper's n_i; it takes
@@ -134,7 +135,7 @@ def obms(
         return min(max(round(part * faster), 1), limit)
 
     classes = {
-        name: ModelClass(rows(name), vc_penalty(race.dimensions[name], scale=scale))
+        name: ModelClass(rows(name), vc_penalty(dimensions[name], scale=scale))
         for name in race.arms
     }
     wanted = EACH * len(classes) if quanta is None else quanta
@@ -259,14 +260,6 @@ def vc_penalty(dimension: float, *, scale: float = 1.0) -> Penalty:
     if not (dimension > 0 and scale > 0):
         raise BadInput(f"dimension {dimension}, scale {scale}; both must be above 0")
     return lambda n: scale * math.sqrt(dimension / n)
-
-
-def tree_penalty(leaves: int, features: int, *, scale: float = 1.0) -> Penalty:
-    """Return the penalty for binary trees with `leaves` leaves on `features` columns.
-
-    Their VC dimension is of the order L log2(L D) for L leaves and D columns.
-    """
-    return vc_penalty(tree_dimension(leaves, features), scale=scale)
 
 
 def tree_dimension(leaves: int, features: int) -> float:

@@ -94,10 +94,6 @@ class Race:
         the difference. False if each training starts anew (examples).
     best
         Score of a perfect learner. A learner's loss is this number minus its score.
-    rounds
-        Amounts of the rounds of a knockout, ascending; empty for a single round.
-    dimensions
-        Complexity of each learner's models, by name, for OBMS.
     past
         Log of an interrupted race of the same learners, data and seed.
     progress
@@ -111,8 +107,6 @@ class Race:
     least: int = 1
     carries_on: bool = False
     best: float = 1.0
-    rounds: Sequence[int] = ()
-    dimensions: Mapping[str, float] = field(default_factory=dict)
     past: Iterable[Allocation] = ()
     progress: "Callable[[Race], None] | None" = None
     jobs: int = 1

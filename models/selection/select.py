@@ -1,6 +1,6 @@
 """Choose among learners by a race: `select` and `select_by_iterations`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from .splits import Split, Validation, split
 from .successive_halving import doubling, halvings, successive_halving, uniform
 from .validation_scores import Score, find_score
 
-Strategy = Callable[[Race], str]
+Strategy = Callable[..., str]  # of a Race
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +84,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "doubling": lambda race: doubling(race, budget=halving_budget(race)),
 }
 FROM_ONE = ("doubling",)  # strategies that begin with one pull, for iterations only
+OF_EXAMPLES = ("obms",)  # strategies for examples only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +203,7 @@ def select(
     >>> select({"dummy": DummyClassifier(), "bayes": GaussianNB()}, X, y).name
     'bayes'
     """
-    allocate = find_strategy(strategy)
-    found = find_score(measure)
+    allocate, found = find_strategy(strategy), find_score(measure)
     splits = split(
         X,
         y,
@@ -216,41 +216,33 @@ def select(
     every = Split(X, y, X[:0], y[:0], weights) if len(splits) > 1 else None
     rule = getattr(allocate, "func", allocate)  # without the parameters of a partial
     in_turn = rule is knockout
-    limit = min(len(part.y) for part in splits)
-
-    def arm(learner: Any, parts: Sequence[Split]) -> ExamplesArm:
-        return ExamplesArm(
-            learner,
-            parts,
-            found,
-            seed=seed,
-            scored=scored,
-            least_valid=least_valid,
-            every=every,
-            keeps=refit,
-        )
-
+    limit, columns = min(len(part.y) for part in splits), splits[0].X.shape[1]
+    classes = max(len(np.unique(part.y)) for part in splits) if found.labels else 1
+    folds = len(splits) if in_turn else 1
+    if in_turn:
+        rounds = plan_rounds(limit, columns, classes if classes > 2 else 1, folds)
+        allocate = partial(allocate, rounds=rounds)
+    elif rule is obms:
+        sized = {
+            n: dimension_of(learners[n], limit, columns, classes) for n in learners
+        }
+        allocate = partial(allocate, dimensions=sized)
+    arm = partial(
+        ExamplesArm,
+        measure=found,
+        seed=seed,
+        scored=scored,
+        least_valid=least_valid,
+        every=every,
+        keeps=refit,
+    )
     arms: dict[str, Any] = {
         name: FoldsArm([arm(learner, [part]) for part in splits], limit)
         if in_turn
         else arm(learner, splits)
         for name, learner in learners.items()
     }
-    classes = max(len(np.unique(part.y)) for part in splits) if found.labels else 1
-    folds = len(splits) if in_turn else 1
-    columns = splits[0].X.shape[1]
-    race = partial(
-        Race,
-        limit=limit * folds,
-        least=classes,
-        best=found.best,
-        dimensions={
-            name: dimension_of(learner, limit, columns, classes)
-            for name, learner in learners.items()
-            if rule is obms
-        },
-        rounds=plan_rounds(limit, columns, classes if classes > 2 else 1, folds),
-    )
+    race = partial(Race, limit=limit * folds, least=classes, best=found.best)
     return _run(race, arms, allocate, running, refit=refit)
 
 
@@ -359,7 +351,7 @@ def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy
     """Return the strategy of a name; a function is returned unchanged.
 
     Raises BadInput if the name is unknown, or if the strategy only works with
-    iterations and `iterations` is False.
+    iterations and `iterations` is False, or the other way round.
     """
     if not isinstance(name, str):
         return name
@@ -370,4 +362,6 @@ def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy
             f"strategy {name!r} begins with a single pull, and nothing can be learnt "
             "from one example; it is for iterations"
         )
+    if name in OF_EXAMPLES and iterations:
+        raise BadInput(f"strategy {name!r} divides examples; it is not for iterations")
     return STRATEGIES[name]

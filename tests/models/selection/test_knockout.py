@@ -41,8 +41,8 @@ def test_knockout_trains_and_chooses_as_its_slow_twin(
         str(i): lambda n, score=score: TrainingOutcome(score(n))
         for i, score in enumerate(scores)
     }
-    race = Race(arms, limit=64, rounds=rounds)
-    winner = knockout(race)
+    race = Race(arms, limit=64)
+    winner = knockout(race, rounds=rounds)
     expected, log = knockout_on_table(scores, rounds or (64,))
     assert winner == str(expected)
     assert [(int(line.learner), line.amount) for line in race.log] == log
@@ -66,12 +66,9 @@ def test_a_learner_that_fails_leaves_and_the_others_go_on(
             raise MemoryError("too many rows")
         return TrainingOutcome(1.0)
 
-    race = Race(
-        {"fails": fails, "good": lambda n: TrainingOutcome(0.5)},
-        limit=20,
-        rounds=rounds,
-    )
-    assert knockout(race) == "good"
+    arms = {"fails": fails, "good": lambda n: TrainingOutcome(0.5)}
+    race = Race(arms, limit=20)
+    assert knockout(race, rounds=rounds) == "good"
     assert race.failed["fails"].error == "MemoryError: too many rows"
     with pytest.raises(BadInput, match="every learner failed"):
         knockout(Race({"fails": fails}, limit=20))

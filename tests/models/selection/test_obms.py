@@ -21,7 +21,6 @@ from polydom.models.selection.obms import (
     obms,
     smallest_cover,
     tree_dimension,
-    tree_penalty,
     vc_penalty,
 )
 from polydom.models.selection.race import Race, TrainingOutcome
@@ -150,7 +149,7 @@ def test_choose_nested_trains_classes_on_real_rows() -> None:
     parts = split(X[:, :4], y)
     classes = {
         f"depth {depth}": ModelClass(
-            400 // depth, tree_penalty(2**depth, 4, scale=0.05)
+            400 // depth, vc_penalty(tree_dimension(2**depth, 4), scale=0.05)
         )
         for depth in (1, 2, 4)
     }
@@ -169,18 +168,18 @@ def test_choose_nested_trains_classes_on_real_rows() -> None:
 def test_penalties_fall_with_examples_and_rise_with_complexity() -> None:
     assert vc_penalty(4)(100) == pytest.approx(0.2)
     assert (
-        tree_penalty(8, 10)(1000)
-        > tree_penalty(4, 10)(1000)
-        > tree_penalty(4, 10)(4000)
+        vc_penalty(tree_dimension(8, 10))(1000)
+        > vc_penalty(tree_dimension(4, 10))(1000)
+        > vc_penalty(tree_dimension(4, 10))(4000)
     )
-    assert tree_penalty(1, 1)(100) == pytest.approx(0.1)
+    assert vc_penalty(tree_dimension(1, 1))(100) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: vc_penalty(0), "dimension 0"),
-        (lambda: tree_penalty(0, 3), "0 leaves"),
+        (lambda: tree_dimension(0, 3), "0 leaves"),
         (lambda: coarse_grid({}, quanta=10), "0 classes"),
         (lambda: coarse_grid(vc_nest(3), quanta=10, slack=0.0), "slack 0.0"),
         (
@@ -249,13 +248,13 @@ def test_obms_gives_fast_classes_more_examples_and_most_to_the_best() -> None:
         return lambda n: TrainingOutcome(score, score, fit_s=n * second)
 
     arms = {"fast": arm(0.7, 1.0), "slow": arm(0.9, 2.0), "poor": arm(0.2, 1.0)}
-    contest = Race(arms, limit=800, dimensions=dict.fromkeys(arms, 4.0))
-    assert obms(contest, deviation=0.01) == "slow"
+    contest, alike = Race(arms, limit=800), dict.fromkeys(arms, 4.0)
+    assert obms(contest, dimensions=alike, deviation=0.01) == "slow"
     assert {line.amount for line in contest.log[:3]} == {40}
     then = {line.learner: line.amount for line in contest.log[3:6]}
     assert then == {"fast": 40 + 100, "slow": 40 + 50, "poor": 40 + 100}
     # a rich class counts as if it had all rows, and no more than there are
-    rich = Race(arms, limit=800, dimensions={"fast": 4.0, "slow": 1e6, "poor": 4.0})
-    assert obms(rich, deviation=0.01) == "slow"
+    rich = alike | {"slow": 1e6}
+    assert obms(Race(arms, limit=800), dimensions=rich, deviation=0.01) == "slow"
     with pytest.raises(BadInput, match="2 quanta for 3 classes"):
-        obms(contest, quanta=2)
+        obms(contest, dimensions=alike, quanta=2)

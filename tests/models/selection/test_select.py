@@ -288,6 +288,7 @@ def test_select_refuses_what_it_cannot_use(
     [
         ({}, "DummyClassifier cannot"),
         ({"iterations": 0}, "at least 1"),
+        ({"strategy": "obms"}, "'obms' divides examples"),
         ({"validation": 3}, "5 iterations on 3 division"),
         ({"learners": {}}, "no learners"),
     ],
