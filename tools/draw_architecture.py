@@ -33,6 +33,7 @@ REQUEST = (
     "server.runtime.job",
     "server.engine.executions.execution",
     "server.engine.planning.planner",
+    "server.engine.executions.anytime_execution",
     "indexer.index.next_feature",
     "server.engine.monitoring.cost_drift",
     "indexer.index.index",

@@ -23,7 +23,8 @@ from polydom.indexer.index.column_needs import ColumnNeeds
 from polydom.indexer.index.index import Index
 
 from ..engine.loading import load_index, package_of
-from ..engine.planning.planner import REMEMBERED, Planner
+from ..engine.planning.index_terms import REMEMBERED
+from ..engine.planning.planner import Planner
 from ..engine.request import Outcome
 from .batch_budget import Answered, Assignment, Failed, Numbered, Result, try_each
 from .knapsack import (

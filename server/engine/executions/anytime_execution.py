@@ -7,8 +7,9 @@ from polydom.features.extract import Extraction
 from polydom.indexer.index.next_feature import AnytimeRule
 
 from ...schema.wire import Reason
+from ..planning.choice import Choice
 from ..planning.plan import Plan
-from ..planning.planner import Choice, Planner
+from ..planning.planner import Planner
 from ..request import Request
 from .base_execution import Progress
 from .plan_execution import TimedExecution

@@ -19,8 +19,9 @@ from polydom.models.early_exit.evaluator import EarlyAnswer
 
 from ...errors import Abandoned
 from ...schema.wire import Reason
+from ..planning.choice import Choice
 from ..planning.ladder import Ladder, Looks
-from ..planning.planner import Choice, Planner
+from ..planning.planner import Planner
 from ..request import Outcome, Request
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from polydom.features.items import ReadRecord
 
-from ..planning.planner import Choice, Planner
+from ..planning.choice import Choice
+from ..planning.planner import Planner
 from ..request import Outcome, Request
 from .anytime_execution import AnytimeExecution
 from .plan_execution import PlanExecution, TimedExecution

@@ -12,8 +12,9 @@ from polydom.features.items import ReadRecord
 from ...errors import Abandoned
 from ...schema.wire import Reason
 from ..monitoring.cost_drift import LEAST_S
+from ..planning.choice import Choice
 from ..planning.plan import Plan
-from ..planning.planner import Choice, Planner
+from ..planning.planner import Planner
 from ..request import Outcome, Request
 from .base_execution import COMPLETE, Execution, Progress
 from .rest_execution import RestExecution

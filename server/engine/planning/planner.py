@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-import msgspec
 import numpy as np
 
 from polydom.features.costs.polynomials import cost_at, costs_at
@@ -15,11 +14,9 @@ from polydom.features.extract import Extractor
 from polydom.features.items import Item
 from polydom.features.sizes import Size
 from polydom.features.wording import listed
-from polydom.indexer.index.built_facts import exits_of
 from polydom.indexer.index.column_needs import coming_together
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.lookup import Lookup
-from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import Package, mean_costs
 from polydom.indexer.index.partial_lookup import PartialLookup
 
@@ -30,8 +27,16 @@ from ..monitoring.cost_drift import LEAST_S, CostDrift
 from ..monitoring.exit_audit import ExitAudit
 from ..monitoring.feature_failures import FeatureFailures
 from ..request import Request
+from .choice import Choice
+from .index_terms import (
+    barred_class,
+    least_cost,
+    make_anytime,
+    promised_shares,
+    remember_tops,
+)
 from .ladder import make_ladders
-from .plan import Plan, make_plans
+from .plan import make_plans
 from .rest import RestCosts
 
 Clock = Callable[[], float]
@@ -39,28 +44,9 @@ Clock = Callable[[], float]
 # Penalty per second for each waiting request, as a multiple of the mean gain of quality
 # per second of budget; chosen by simulation (test_pressure).
 PRESSURE = 0.2
-# Number of sizes whose most accurate row is cached. Records have one size, and images
-# from one camera have few.
-REMEMBERED = 1024
 # Number of masks of withheld features whose look-up is cached; each takes some
 # kilobytes.
 PATTERNS = 256
-
-
-class Choice(msgspec.Struct, frozen=True):
-    """A plan chosen for a request, with its cost and the reason for the choice."""
-
-    plan: Plan  # Plan to carry out
-    cost: float  # Predicted cost, multiplied by the drift at the time of the choice
-    # None for the most accurate plan at this size. "budget" if a better plan does not
-    # fit the budget; "waited" if it would fit, had the request not waited for others;
-    # "pressure" if a cheaper plan was taken because others wait; "missing" if a better
-    # plan needs columns that the record lacks; "infeasible" if no acceptable plan fits.
-    reason: Reason | None
-    drift: float = 1.0  # Correction factor that `cost` includes
-    late: bool = False  # True if the plan is carried out although it exceeds the budget
-    # Budget left at the choice; infinite if a larger budget would not change the choice
-    left: float = math.inf
 
 
 class Planner:
@@ -454,60 +440,3 @@ class Planner:
             if row != self.prior and self.qualities[row] >= request.min_quality:
                 return row
         return rows[-1]
-
-
-def promised_shares(index: Index) -> dict[str | None, float]:
-    """Return the share of each class's answers that early exits may change.
-
-    It is empty for an index without exits. For an index of an older release it has the
-    share of all answers together, under None.
-    """
-    package = index.package
-    exits = exits_of(package.meta) if package else None
-    if package is None or exits is None:
-        return {}
-    if not exits.alphas:
-        return {None: exits.alpha}
-    return dict(zip(package.labels, exits.alphas, strict=True))
-
-
-def barred_class(index: Index) -> int | None:
-    """Return the class, of two, that no plan answers early; None if there is none."""
-    exits = exits_of(index.package.meta) if index.package else None
-    if exits is None or exits.sides == "both":
-        return None
-    return 1 if exits.sides == "negative" else 0
-
-
-def least_cost(index: Index, prior: int) -> float:
-    """Return the least cost of a candidate but the `prior`, for an item of any size.
-
-    It is 0 if a cost may fall as a size grows, and -infinity if the prior is the best.
-    """
-    if index.qualities[prior] >= index.qualities.max():
-        return -math.inf
-    if (index.coefficients < 0).any():
-        return 0.0
-    return float(np.delete(index.coefficients[:, 0], prior).min())
-
-
-def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
-    """Return the rule that chooses a plan's next feature; None if plans are fixed."""
-    package = index.package
-    assert package is not None
-    # only if costs are measured times can time be left for further features
-    if unit != "s" or not len(package.typical):
-        return None
-    quantile = float(package.meta.get("quantile", 0.99))
-    return AnytimeRule.of(package, index.qualities, quantile)
-
-
-def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
-    """Return a cached function from a size to the best candidate's (row, cost)."""
-
-    @lru_cache(REMEMBERED)
-    def top(size: Size) -> tuple[int, float]:
-        row = index.lookup.best(size, math.inf)
-        return row, index.cost_s(row, size)
-
-    return top

@@ -11,7 +11,7 @@ from polydom.indexer.index.index import Index
 from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.executions.execution import begin, execute
 from polydom.server.engine.monitoring.cost_drift import CostDrift
-from polydom.server.engine.planning.planner import make_anytime
+from polydom.server.engine.planning.index_terms import make_anytime
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
 from tests.support.indexes.served import WIDTHS, make_index

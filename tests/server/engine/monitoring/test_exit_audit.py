@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.monitoring.exit_audit import TIMES, ExitAudit, ShareTest
-from polydom.server.engine.planning.planner import Planner, promised_shares
+from polydom.server.engine.planning.index_terms import promised_shares
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Outcome
 from tests.support.clock import Clock
 from tests.support.models.outcomes import outcome_of

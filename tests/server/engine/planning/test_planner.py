@@ -12,8 +12,9 @@ from polydom.features.items import text_item
 from polydom.indexer import Index
 from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.executions.execution import execute
+from polydom.server.engine.planning.index_terms import least_cost
 from polydom.server.engine.planning.plan import make_plans
-from polydom.server.engine.planning.planner import Planner, least_cost
+from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.errors import TooLittleLeft
 from tests.support.clock import Clock

@@ -17,7 +17,7 @@ from polydom.server.batch.batch_budget import BatchBudget
 from polydom.server.batch.knapsack import Hulls, Shape
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.executions.execution import begin, execute
-from polydom.server.engine.planning.planner import make_anytime
+from polydom.server.engine.planning.index_terms import make_anytime
 from polydom.server.engine.request import Request
 from polydom.server.errors import TooLittleLeft
 from tests.support.clock import Clock

@@ -1,0 +1,73 @@
+"""What a planner reads of an index once: promises, the least cost, and rules."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from polydom.features.sizes import Size
+from polydom.indexer.index.built_facts import exits_of
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.next_feature import AnytimeRule
+
+# Number of sizes whose most accurate row is cached. Records have one size, and images
+# from one camera have few.
+REMEMBERED = 1024
+
+
+def promised_shares(index: Index) -> dict[str | None, float]:
+    """Return the share of each class's answers that early exits may change.
+
+    It is empty for an index without exits. For an index of an older release it has the
+    share of all answers together, under None.
+    """
+    package = index.package
+    exits = exits_of(package.meta) if package else None
+    if package is None or exits is None:
+        return {}
+    if not exits.alphas:
+        return {None: exits.alpha}
+    return dict(zip(package.labels, exits.alphas, strict=True))
+
+
+def barred_class(index: Index) -> int | None:
+    """Return the class, of two, that no plan answers early; None if there is none."""
+    exits = exits_of(index.package.meta) if index.package else None
+    if exits is None or exits.sides == "both":
+        return None
+    return 1 if exits.sides == "negative" else 0
+
+
+def least_cost(index: Index, prior: int) -> float:
+    """Return the least cost of a candidate but the `prior`, for an item of any size.
+
+    It is 0 if a cost may fall as a size grows, and -infinity if the prior is the best.
+    """
+    if index.qualities[prior] >= index.qualities.max():
+        return -math.inf
+    if (index.coefficients < 0).any():
+        return 0.0
+    return float(np.delete(index.coefficients[:, 0], prior).min())
+
+
+def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
+    """Return the rule that chooses a plan's next feature; None if plans are fixed."""
+    package = index.package
+    assert package is not None
+    # only if costs are measured times can time be left for further features
+    if unit != "s" or not len(package.typical):
+        return None
+    quantile = float(package.meta.get("quantile", 0.99))
+    return AnytimeRule.of(package, index.qualities, quantile)
+
+
+def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
+    """Return a cached function from a size to the best candidate's (row, cost)."""
+
+    @lru_cache(REMEMBERED)
+    def top(size: Size) -> tuple[int, float]:
+        row = index.lookup.best(size, math.inf)
+        return row, index.cost_s(row, size)
+
+    return top
