@@ -213,9 +213,13 @@ def _extract(
         elif name in sparse:
             made.graph.sparse_initializer.add().CopyFrom(sparse[name])
             made.graph.sparse_initializer[-1].values.name = _neutral(names, name)
-    for node in nodes:
-        made.graph.node.add().CopyFrom(graph.model.graph.node[node])
-        _rename(onnx, made.graph.node[-1], names)
+    for position in nodes:
+        node = made.graph.node.add()
+        node.CopyFrom(graph.model.graph.node[position])
+        for place, name in enumerate(node.output):
+            if name in renamed:  # it is given, and computed again beside another value
+                node.output[place] = f"{name} again"
+        _rename(onnx, node, names)
     kinds = {one.name: _type_of(onnx, one.dtype) for one in graph.inputs}
     for name, own in renamed.items():
         kind = kinds.get(name)
