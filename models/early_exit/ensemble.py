@@ -160,6 +160,7 @@ class Ensemble:
         calibration: Rows | None = None,
         groups: NDArray[np.int64] | None = None,
         feature_costs: Sequence[float] | Floats | None = None,
+        seed: int = 0,
         **options: Any,
     ) -> EarlyExit | MarginExit:
         """Fit a schedule on rows, and make the evaluator that follows it.
@@ -197,6 +198,8 @@ class Ensemble:
         feature_costs
             (width,) cost of each column, >= 0. The first base model that reads a column
             pays for it.
+        seed
+            Seed of the draws of rows, and of the trees' orders.
         **options
             Further parameters of `fit_schedule` or, for more than two classes, of
             `fit_margin_schedule`, such as `costs` or, for two classes,
@@ -220,27 +223,20 @@ class Ensemble:
         X = self.rows(X)
         whole = feature_costs is not None or not options.keys().isdisjoint(OF_TERMS)
         source = self._fit_scores(X, whole=whole or not self.terms.light)
-        X = source.draw(X, options.get("seed", 0))
-        own: dict[str, Any] = {"confidence": confidence, "groups": groups}
-        decisions = own["decisions"] = self._decide(X)
+        X = source.draw(X, seed)
+        decisions = self._decide(X)
         if self.binary and len(X) and (decisions == decisions[0]).all():
             raise AllAlike(
                 f"all {len(X)} decisions are alike; both kinds are needed to fit on"
             )
-        if calibration is not None:
-            calibration = self.rows(calibration)
-            fresh = source.fresh(calibration, self._decide(calibration))
-            own["calibration"] = fresh
-        if source.blocks is None and confidence is not None:
-            own["proven"] = self._proven()
+        own = self._options(source, confidence, calibration)
+        own |= {"confidence": confidence, "groups": groups, "decisions": decisions}
         if feature_costs is not None:
             own |= {"feature_costs": feature_costs, "uses": self.uses(X.shape[1])}
-        if source.blocks is not None:
-            own["costs"] = source.blocks.sizes
         own |= options
         scores = source.of(X)
         if self.exchangeable and not whole and "method" not in options:
-            schedule = self._fit_shuffled(scores, alphas, own)
+            schedule = self._fit_shuffled(scores, alphas, own, seed)
         else:
             schedule = self._fit(scores, alphas, own)
         lines = self._fit_lines(schedule, scores, X)
@@ -282,6 +278,20 @@ class Ensemble:
             return partial(proven_limits, self.terms, self.threshold)
         return partial(proven_margins, self.terms, self.classifier.head)
 
+    def _options(
+        self, source: FitScores, confidence: float | None, calibration: Rows | None
+    ) -> dict[str, Any]:
+        """Return options of fitting that follow from base models and calibration."""
+        own: dict[str, Any] = {}
+        if source.blocks is not None:
+            own["costs"] = source.blocks.sizes
+        elif confidence is not None:
+            own["proven"] = self._proven()
+        if calibration is not None:
+            rows = self.rows(calibration)
+            own["calibration"] = source.fresh(rows, self._decide(rows))
+        return own
+
     def _fit(
         self, scores: Floats, alphas: Floats, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
@@ -293,7 +303,7 @@ class Ensemble:
         return fit_margin_schedule(scores, alphas, bias=self.bias, **options)
 
     def _fit_shuffled(
-        self, scores: Floats, alphas: Floats, options: dict[str, Any]
+        self, scores: Floats, alphas: Floats, options: dict[str, Any], seed: int
     ) -> Schedule | MarginSchedule:
         """Fit a schedule with the given order, on shuffled copies of `scores`.
 
@@ -302,7 +312,7 @@ class Ensemble:
         `scores`, the fit is repeated with half the shares.
         """
         decisions = options["decisions"]
-        many, of_many = shuffle_scores(scores, decisions, options.get("seed", 0))
+        many, of_many = shuffle_scores(scores, decisions, seed)
         kept = {**options, "order": np.arange(self.size), "decisions": of_many}
         classes = len(alphas)
         allowed = alphas * np.bincount(decisions, minlength=classes)

@@ -273,6 +273,9 @@ def test_the_trees_of_a_forest_keep_their_order(classes: int) -> None:
     whole = forest.classifier.head.choose(forest.classifier.scorer.raw(X[200:]))
     assert used.mean() < 20
     assert np.mean(chosen != whole) <= 0.05
+    other = forest.fit_early_exit(X[200:], alpha=0.05, seed=1).arrays()
+    limits = "upper" if classes == 2 else "margin"  # the copies have other orders
+    assert not np.array_equal(exits.arrays()[limits], other[limits])
     given = forest.fit_early_exit(X[200:], alpha=0.05, order=[*range(19, -1, -1)])
     assert given.schedule.order.tolist() == [*range(19, -1, -1)]
     boosting = GradientBoostingClassifier(n_estimators=5).fit(X[:200], y[:200])
