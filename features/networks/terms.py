@@ -48,7 +48,8 @@ class NetworkTerms(
         tokens, or the "first" token.
     most_columns
         Most columns of a feature. Wider features are reduced by a principal component
-        analysis, which the build fits on the training items. 0 never reduces.
+        analysis, which the build fits on the training items, with folds on all items. 0
+        never reduces: training then takes many times as long.
     sides
         Of images: pixels a side of the network's input, one chain of features for each.
         By default the side that the file states, or else 128 and 224.
@@ -82,7 +83,7 @@ class NetworkTerms(
     outputs: Literal["auto", "end"] | list[str] = "auto"
     names: list[str] = []
     pool: Pool = "mean"
-    most_columns: Annotated[int, Meta(ge=0)] = 128
+    most_columns: Annotated[int, Meta(ge=0)] = 64
     sides: list[Side] = []
     mean: list[float] = []
     std: list[Annotated[float, Meta(gt=0)]] = []
