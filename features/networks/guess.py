@@ -28,8 +28,8 @@ def guess_terms(
     if kind == "text" and tokenizer is None:
         raise BadFeature(
             f"{file} reads texts ({'; '.join(one.described for one in inputs)}), and "
-            "no tokenizer came; the file tokenizer.json that was published with the "
-            "network is needed"
+            "no tokenizer came; --tokenizer tokenizer.json names the file that was "
+            "published with the network"
         )
     return NetworkTerms(
         name,

@@ -46,7 +46,7 @@ def _network_facts(
             for name in graph.outputs
             if name in values
         ],
-        "tried_with": [[*one.shape] for one in read.tensors],
+        "tried_with": [[*one.shape] for one in read.tensors[: len(graph.inputs)]],
         "places": [
             {
                 "tensor": place.tensor,
@@ -66,7 +66,7 @@ def _network_lines(file: Path, told: dict[str, Any]) -> Iterator[str]:
     for way in ("input", "output"):
         for one in told[f"{way}s"]:
             yield f"  {way} {one['name']}: {one['dtype']} {_form(one['shape'])}"
-    tried = ", ".join(map(_form, told["tried_with"]))
+    tried = ", ".join(dict.fromkeys(map(_form, told["tried_with"])))
     yield f'places to cut it, for the input {tried}; outputs = "auto" takes those of *'
     rows = [("work", "columns", "operator", "shape", " ", "tensor")]
     rows += [

@@ -51,6 +51,6 @@ def test_guessed_terms_run_a_network(tmp_path: Path) -> None:
 
 def test_a_network_of_texts_needs_its_tokenizer(tmp_path: Path) -> None:
     onnx.save(of_texts(1), tmp_path / "net.onnx")
-    needed = r"reads texts \(input_ids: int64 \(n, n\); .* the file tokenizer.json"
+    needed = r"reads texts \(input_ids: int64 \(n, n\); .* --tokenizer tokenizer.json"
     with pytest.raises(BadFeature, match=needed):
         guess_terms(tmp_path / "net.onnx")

@@ -55,13 +55,13 @@ def test_a_network_of_texts_is_tried_with_its_tokenizer(
     command = ("features", "--network", tmp_path / "net.onnx")
     code, _, said = run(capsys, *command)
     assert code == 1
-    assert "no tokenizer came" in said
+    assert "no tokenizer came; --tokenizer tokenizer.json names" in said
     options = ("--tokenizer", tmp_path / "tokenizer.json", "--json")
     code, printed, _ = run(capsys, *command, *options)
     assert code == 0
-    (layer,) = (
-        one for one in json.loads(printed)["places"] if one["tensor"] == "layer_1"
-    )
+    told = json.loads(printed)
+    assert len(told["tried_with"]) == len(told["inputs"]) == 3
+    (layer,) = (one for one in told["places"] if one["tensor"] == "layer_1")
     assert layer["columns"] == 8
 
 
