@@ -242,7 +242,7 @@ def own_project(folder: Path, name: str, body: str) -> Path:
     projects.texts(
         folder,
         project=projects.TEXTS.replace(
-            'use = ["text_length", "punctuation", "casing", "hashed_words"]',
+            'use = ["text_length", "hashed_words"]',
             'use = ["text_length"]\nfiles = ["own.py"]',
         ),
     )
@@ -383,9 +383,7 @@ def test_build_refuses_a_learner_before_any_work(tmp_path: Path) -> None:
 def test_build_refuses_features_that_do_not_suit(
     tmp_path: Path, use: str, message: str
 ) -> None:
-    text = projects.TEXTS.replace(
-        '["text_length", "punctuation", "casing", "hashed_words"]', use
-    )
+    text = projects.TEXTS.replace('["text_length", "hashed_words"]', use)
     folder = projects.texts(tmp_path, project=text)
     with pytest.raises((BadProject, BadFeature), match=message):
         build(folder / "PROJECT.toml", cache=folder / "cache")

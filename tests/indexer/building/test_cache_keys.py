@@ -23,7 +23,7 @@ sys.path.append(sys.argv[1])
 build("PROJECT.toml")
 """
 PROJECT = projects.TEXTS.replace(
-    'use = ["text_length", "punctuation", "casing", "hashed_words"]',
+    'use = ["text_length", "hashed_words"]',
     'files = ["own.py"]\nuse = ["text_length", "counted"]',
 )
 OWN = """\

@@ -17,11 +17,11 @@ learner = "logistic"
 texts = "mails.jsonl"
 
 [features]
-use = ["text_length", "punctuation", "casing", "hashed_words"]
+use = ["text_length", "hashed_words"]
 
 [costs]
-items = 12
-repeats = 3
+items = 8
+repeats = 2
 """
 
 

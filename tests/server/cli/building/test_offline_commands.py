@@ -85,20 +85,20 @@ def test_build_writes_an_index_and_tells_its_facts(
     assert main([*arguments, "--json"]) == 0
     built = json.loads(capsys.readouterr().out)
     assert built.pop("stages_s").keys() >= STAGES
-    assert built["features"] == ["text_length", "punctuation", "casing", "hashed_words"]
-    assert built["build"]["search"]["sets"] == 16
+    assert built["features"] == ["text_length", "hashed_words"]
+    assert built["build"]["search"]["sets"] == 4
     assert main(["inspect", str(folder / "my.pdx"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == built
     assert main(["inspect", str(folder / "my.pdx")]) == 0
     shown = capsys.readouterr().out
-    assert "of the 16 ways to combine the features" in shown
+    assert "of the 4 ways to combine the features" in shown
     assert "what a budget buys" in shown
     words = ("candidates", "skyline", "alpha", "tolerance", "violations", "curve")
     assert not [word for word in words if word in shown]
     assert max(map(len, shown.splitlines()[:-1])) <= 80
     assert main(["inspect", str(folder / "my.pdx"), "--verbose"]) == 0
     detailed = capsys.readouterr().out
-    assert "16 possible" in detailed
+    assert "4 possible" in detailed
     assert "what a budget buys" in detailed
     assert [word for word in words if word in detailed] == [*words]
 
@@ -282,7 +282,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_build_answers_nothing_but_json(tmp_path: Path, workers: int) -> None:
     learner = '{ name = "lightgbm:LGBMClassifier", n_estimators = 3, verbose = 1 }'
     project = projects.TEXTS.replace(
-        'use = ["text_length", "punctuation", "casing", "hashed_words"]',
+        'use = ["text_length", "hashed_words"]',
         'files = ["noisy.py"]\nuse = ["text_length", "noisy"]',
     ).replace(
         'workers = 1\nlearner = "logistic"', f"workers = {workers}\nlearner={learner}"
