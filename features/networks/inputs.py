@@ -85,7 +85,7 @@ class TextTokens:
     tokenizer: File  # The tokenizer's file, JSON in UTF-8
 
     @cached_property
-    def _ready(self) -> tuple[Any, int]:
+    def ready(self) -> tuple[Any, int]:
         """Function that divides a text, and the number of the token that fills up."""
         tokenizer = read_tokenizer(self.tokenizer.content.tobytes())
         filler = (tokenizer.padding or {}).get("pad_id")
@@ -101,7 +101,7 @@ class TextTokens:
         The last tensor is always the mask (1, t) float32: 1 for a token of the text, 0
         for one that fills up.
         """
-        encode, filler = self._ready
+        encode, filler = self.ready
         most = self.facts.tokens[self.variant]
         found = _divided(encode, text[: CHARACTERS * most])
         count = len(found.ids)

@@ -108,6 +108,22 @@ class Network:
         assert self.tokenizer is not None
         return File(self.tokenizer)
 
+    def open(self) -> None:
+        """Make all sessions, and read the tokenizer, so that no item waits for them.
+
+        Raises BadFeature if a library is not installed, or cannot load a piece.
+        """
+        for position, piece in enumerate(self._pieces):
+            try:
+                if len(piece.model.content):
+                    _ = piece.session
+            except BadFeature as error:
+                where = f"network {self.facts.name!r}, piece {position + 1}"
+                raise BadFeature(f"{where}: {error}") from error
+        if self.tokenizer is not None and len(self.tokenizer):
+            for begin, _ in self._chains:
+                _ = begin.function.ready  # type: ignore[attr-defined]
+
     @cached_property
     def _chains(self) -> list[tuple[Step, list[Step]]]:
         """For each variant, the step of the input and the steps of the pieces."""

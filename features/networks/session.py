@@ -1,8 +1,8 @@
 """Runs a piece of a network by ONNX Runtime, in one thread.
 
-Only this module imports ONNX Runtime, and only when a piece first runs. A server runs
-all pieces once before it forks workers. So the workers share the weights; a session of
-one thread has no threads that a fork would lose.
+Only this module imports ONNX Runtime, and only to make the first session. A server
+makes all sessions when it loads an index, before it forks workers. So the workers share
+the weights; a session of one thread has no threads that a fork would lose.
 """
 
 import hashlib

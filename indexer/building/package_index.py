@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
 
 from polydom.features.costs.machine import Measured
 from polydom.features.items import make_item
@@ -27,7 +26,7 @@ from .exits.plan_exits import PlanExits
 from .exits.rungs import Rung, add_rungs
 from .features.feature_values import FeatureTable
 from .features.network_features import without_unneeded
-from .features.text_features import lacks_text
+from .features.text_features import lacks
 from .learner_race import LearnerChoice
 from .prepare import Prepared
 from .training.decisions.decision import Decision
@@ -239,10 +238,14 @@ def count_gaps(table: FeatureTable) -> BuiltGaps:
     """
     extractor, shares = table.features.extractor, BuiltGaps({}, {})
     for stored in table.features.stored:
-        if stored.text is not UNSET:
-            column = stored.text.column
-            if share := float(lacks_text(table.dataset.items, column).mean()):
-                shares.columns[column] = shares.features[stored.name] = share
+        if stored.columns is not None or stored.reads is None:
+            continue
+        empty = np.array([lacks(table.dataset.items, name) for name in stored.reads])
+        for name, own in zip(stored.reads, empty, strict=True):
+            if share := float(own.mean()):
+                shares.columns[name] = share
+        if share := float(empty.all(axis=0).mean()):
+            shares.features[stored.name] = share
     for position, feature in enumerate(extractor.features):
         if not isinstance(feature.function, Columns):
             continue

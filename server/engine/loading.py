@@ -47,13 +47,16 @@ def load_planner(
     """Return a planner for an index or an index file, with all code compiled.
 
     `features` are Python files with the operator's own features. Raises the errors of
-    `load_index`, and BadFeature if a feature's code is missing, invalid or changed.
+    `load_index`, and BadFeature if a feature's code is missing, invalid or changed, or
+    if a network of the index cannot be run here.
     """
     if isinstance(index, Index):
         package = package_of(index)
     else:
         index, package = load_index(index)
     extractor = package.extractor(features)
+    for network in package.networks:
+        network.open()
     planner = Planner(index, extractor, corrects=settings.correct, audit=settings.audit)
     _compile_ahead(planner, rescales=settings.rescale)
     return planner

@@ -202,7 +202,7 @@ def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
     return replace(dataset, items=tuple(found))
 
 
-def lacks_text(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
+def lacks(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
     """Return a mask (N,): True for a record whose cell in the column is empty."""
     if isinstance(items, Records):
         return items.columns[column].missing()[items.rows]

@@ -1,6 +1,7 @@
 """From an index file to what answers with it."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,13 @@ import pytest
 from polydom.features.errors import BadFeature, BadIndexFile
 from polydom.features.items import text_item
 from polydom.indexer import Index
+from polydom.server.app import create_app
 from polydom.server.engine.budget import MoneyBudget
 from polydom.server.engine.executions.execution import execute
 from polydom.server.engine.loading import load_index, load_planner, package_of
 from polydom.server.engine.request import Request
 from polydom.server.settings import Settings
-from tests.support.indexes import stopping_records, zoo
+from tests.support.indexes import stopping_records, with_networks, zoo
 from tests.support.indexes.served import FEATURES_FILE, make_index, save_index
 from tests.support.processes.forked_process import run_forked
 
@@ -46,6 +48,16 @@ def test_bare_candidates_are_refused_by_the_name_of_their_file(tmp_path: Path) -
 def test_a_feature_whose_code_is_not_given_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFeature):
         load_planner(save_index(tmp_path))
+
+
+@pytest.mark.parametrize("library", ["onnxruntime", "tokenizers"])
+def test_a_server_without_the_libraries_of_networks_ends_with_a_sentence(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_networks.make_index("text").save(tmp_path / "texts.pdx")
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(BadFeature, match=rf"need the library {library}; pip install"):
+        create_app(tmp_path / "texts.pdx")
 
 
 # Each index is asked in a process that has loaded no kernel for another.

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,12 @@ from polydom.features.errors import BadIndexFile
 from polydom.features.items import Kind, make_item
 from polydom.indexer import Index
 from polydom.indexer.building.costs.remeasure import carried_items, remeasure
+from polydom.indexer.building.data.dataset import Dataset
+from polydom.indexer.building.features.choose_features import ProjectFeatures
+from polydom.indexer.building.features.feature_values import FeatureTable
+from polydom.indexer.building.package_index import count_gaps
+from polydom.indexer.index.built_facts import BuiltGaps
+from polydom.indexer.index.column_needs import ColumnNeeds
 from polydom.indexer.index.package import Package
 from polydom.indexer.progress import Silence
 from polydom.server.engine.loading import load_planner
@@ -105,3 +112,21 @@ def test_measure_keeps_the_costs_of_features_that_no_candidate_computes() -> Non
     own = index.coefficients, index.qualities, index.sizes
     planner = load_planner(Index.from_candidates(*own, new))
     WarmUp(planner).run()  # can read the times
+
+
+def test_cells_that_only_networks_read_are_counted_as_gaps() -> None:
+    network = with_networks.open_small("record")
+    stored = with_networks.stored_features(network)
+    given: list[dict[str, Any]] = [*with_networks.RECORDS, {"a": 1.0}, {"e": 1.0}]
+    items = [make_item(one, "record") for one in given]
+    names, numbers = [str(k) for k in range(len(items))], np.zeros(len(items), np.int64)
+    dataset = Dataset(items, names, ("no", "yes"), numbers, np.arange(len(items)))
+    features = ProjectFeatures(stored, (), networks=[network])
+    gaps = count_gaps(FeatureTable(dataset, features, np.zeros((6, 11), np.float32)))
+    assert gaps.columns == {"a": 1 / 6, "b": 2 / 6, "c": 2 / 6, "d": 2 / 6}
+    assert gaps.features == {"net_1": 1 / 6, "net_2": 1 / 6}
+    needs = ColumnNeeds(stored, gaps)
+    assert needs.withheld(needs.empty_in({"a": 1.0})) == 0
+    assert needs.withheld(needs.empty_in({"e": 1.0})) == 0  # a sixth is usual
+    never = ColumnNeeds(stored, BuiltGaps({}, {}))
+    assert never.withheld(never.empty_in({"a": 1.0, "b": 1.0, "c": 1.0})) == 0b11
