@@ -225,7 +225,9 @@ def find_piece(
         raise BadFeature(f"feature {stored.name!r} lacks what reduces its columns")
     network = networks[stage.network]
     feature = network.feature(stage.variant, stage.piece, projection)
-    if feature.name != stored.function or network.reads != stage.columns:
+    same = feature.name == stored.function and network.reads == stage.columns
+    width = network.facts.pieces[stage.piece].width
+    if not same or (projection is None and stored.width != width):
         raise BadFeature(f"feature {stored.name!r} is another piece of its network")
     return feature
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -13,9 +12,7 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.networks.network import Network
 from polydom.features.networks.pooled import Projection
 from polydom.features.networks.session import File
-from tests.support.indexes.networks import open_small
-
-small = cache(open_small)
+from tests.support.indexes.with_networks import open_small
 
 
 def fingerprints(network: Network) -> list[str]:
@@ -64,20 +61,23 @@ def other_facts(**changes: Any) -> Callable[[Network], Network]:
         ("text", lambda network: replace(network), [False, False]),
         ("text", other_model(1), [False, True]),
         ("text", other_tokenizer, [True, True]),
-        ("text", other_facts(text={"tokens": [9]}), [True, True]),
+        ("text", other_facts(text={"tokens": [9, 10]}), [True, True]),
     ],
 )
 def test_what_a_feature_needs_changes_its_fingerprint(
     kind: str, change: Callable[[Network], Network], changed: list[bool]
 ) -> None:
-    before, after = fingerprints(small(kind)), fingerprints(change(small(kind)))
+    before, after = (
+        fingerprints(open_small(kind)),
+        fingerprints(change(open_small(kind))),
+    )
     assert [a != b for a, b in zip(before, after, strict=True)] == changed
 
 
 def test_a_projection_changes_a_fingerprint() -> None:
     arrays = np.zeros(5, np.float32), np.ones((5, 2), np.float32)
     made = {
-        fingerprint(small("image").feature(0, 1, one))
+        fingerprint(open_small("image").feature(0, 1, one))
         for one in (None, Projection(*arrays), Projection(arrays[0] + 1, arrays[1]))
     }
     assert len(made) == 3
@@ -85,7 +85,7 @@ def test_a_projection_changes_a_fingerprint() -> None:
 
 def test_a_file_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A network may be tens of megabytes, and have ten features."""
-    network, hashed = replace(small("text")), []
+    network, hashed = replace(open_small("text")), []
     usual = File.sha256.func  # type: ignore[attr-defined]
 
     def counted(file: File) -> str:

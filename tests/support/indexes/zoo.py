@@ -263,11 +263,10 @@ def save_zoo(folder: Path) -> dict[str, Path]:
 
         paths["images"] = save_images(folder)
     if find_spec("onnxruntime"):
-        from tests.support.indexes import networks
+        from tests.support.indexes import with_networks
 
-        made["network"] = networks.make_index(networks.open_small("image"))
-        of_texts = networks.open_small("text")
-        made["text network"] = networks.make_index(of_texts, reduced=True)
+        made["network"] = with_networks.make_index("image")
+        made["text network"] = with_networks.make_index("text")
     for name, index in made.items():
         paths[name] = folder / f"zoo {name}.pdx"
         index.save(paths[name])

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,20 @@ import msgspec
 import numpy as np
 import onnx
 import pytest
+from msgspec import UNSET
 from numpy.typing import NDArray
 from onnx import helper
 
 from polydom.features.errors import BadIndexFile, PolydomError
+from polydom.features.fingerprint import fingerprint
 from polydom.features.networks.network import Network
 from polydom.features.networks.outside import needs_outside
 from polydom.indexer.index.file.pdx_file import read_file
 from polydom.indexer.index.index import Index
 from polydom.server.runtime.warm_up import open_translator
 from tests.support.edited_files.edits import sealed
-from tests.support.indexes.networks import make_index, open_small
+from tests.support.indexes.with_networks import make_index, open_small
 from tests.support.networks.small_networks import of_images, tokenizer
-
-small = cache(open_small)
 
 
 def replaced(struct: Any, path: str, value: Any) -> Any:
@@ -39,20 +38,32 @@ def replaced(struct: Any, path: str, value: Any) -> Any:
 
 
 def saved(path: Path, network: Network) -> Path:
-    """Write an index of a network, with the fingerprints of its features."""
-    make_index(network, fits=False).save(path)
+    """Write an index of another network, with the fingerprints of its features.
+
+    The network is not run.
+    """
+    index = make_index(network.facts.kind, keeps=True)
+    assert index.package is not None
+    features = []
+    for one in index.package.features:
+        assert one.stage is not UNSET
+        feature = network.feature(one.stage.variant, one.stage.piece)
+        made_of = fingerprint(feature)
+        features.append(msgspec.structs.replace(one, fingerprint=made_of))
+    package = replace(index.package, features=tuple(features), networks=(network,))
+    replace(index, package=package).save(path)
     return path
 
 
 @pytest.mark.parametrize(
     ("kind", "path", "value"),
     [
-        ("image", "name", "../../small"),
+        ("image", "name", "../../net"),
         ("image", "kind", "text"),
         ("image", "stages", ["1"]),
         ("image", "stages", ["1", "1"]),
-        ("image", "image.sizes", [(1 << 16, 1 << 16)]),
-        ("image", "image.sizes", [(0, 32)]),
+        ("image", "image.sizes", [(32, 32), (1 << 16, 1 << 16)]),
+        ("image", "image.sizes", [(0, 32), (32, 32)]),
         ("image", "image.sizes", []),
         ("image", "image.channels", 7),
         ("image", "image.dtype", "float640"),
@@ -72,20 +83,20 @@ def saved(path: Path, network: Network) -> Path:
         ("image", "pieces.0.width", 1 << 40),
         ("image", "pieces.0.work", np.nan),
         ("text", "pieces.0.axes", [1, 2]),
-        ("text", "text.tokens", [1 << 40]),
+        ("text", "text.tokens", [8, 1 << 40]),
         ("text", "text.tokens", []),
         ("text", "text.inputs", ["mask", "types"]),
         ("text", "text.inputs", ["ids", "ids", "types"]),
         ("text", "text.inputs", ["ids", "mask", "types", "mask"]),
         ("text", "text.dtypes", ["int64"]),
-        ("text", "image", small("image").facts.image),
+        ("text", "image", open_small("image").facts.image),
     ],
 )
 def test_facts_that_no_network_has_are_refused_at_load(
     tmp_path: Path, kind: str, path: str, value: Any
 ) -> None:
-    meta, arrays, _ = read_file(saved(tmp_path / "x.pdx", small(kind)))
-    facts = replaced(small(kind).facts, path, value)
+    meta, arrays, _ = read_file(saved(tmp_path / "x.pdx", open_small(kind)))
+    facts = replaced(open_small(kind).facts, path, value)
     meta["package"]["networks"] = [msgspec.to_builtins(facts)]
     (tmp_path / "x.pdx").write_bytes(sealed(meta, dict(arrays)))
     with pytest.raises(BadIndexFile, match=r"x\.pdx: damaged: "):
@@ -113,12 +124,12 @@ def test_facts_of_another_network_are_refused_at_the_warm_up(
     tmp_path: Path, kind: str, path: str, value: Any
 ) -> None:
     """Where they fit the models as well, they are another network, which is right."""
-    facts = replaced(small(kind).facts, path, value)
-    file = saved(tmp_path / "x.pdx", replace(small(kind), facts=facts))
+    facts = replaced(open_small(kind).facts, path, value)
+    file = saved(tmp_path / "x.pdx", replace(open_small(kind), facts=facts))
     if path in ("text.inputs", "text.padded"):
         open_translator(file, [])
         return
-    with pytest.raises(PolydomError, match="small") as caught:
+    with pytest.raises(PolydomError, match="net") as caught:
         open_translator(file, [])
     assert len(str(caught.value)) < 300
 
@@ -130,7 +141,7 @@ def bytes_of(model: Any) -> NDArray[np.uint8]:
 
 def changed(change: Callable[[Any], Any]) -> NDArray[np.uint8]:
     """Return the first piece of the network of images, parsed and changed."""
-    model = onnx.load_model_from_string(small("image").models[0].tobytes())
+    model = onnx.load_model_from_string(open_small("image").models[0].tobytes())
     change(model)
     return bytes_of(model)
 
@@ -179,8 +190,8 @@ OUTSIDE: dict[str, Callable[[Any], Any]] = {
 def test_a_model_that_needs_a_file_is_refused_before_a_library_reads_it(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models = (changed(OUTSIDE[name]), *small("image").models[1:])
-    file = saved(tmp_path / "x.pdx", replace(small("image"), models=models))
+    models = (changed(OUTSIDE[name]), *open_small("image").models[1:])
+    file = saved(tmp_path / "x.pdx", replace(open_small("image"), models=models))
     monkeypatch.setattr("polydom.features.networks.session.library", None)
     with pytest.raises(BadIndexFile, match="piece 0 needs a file outside the index"):
         Index.load(file)
@@ -233,10 +244,10 @@ def wider(model: Any) -> None:
 
 BAD_MODELS: dict[str, Callable[[], NDArray[np.uint8]]] = {
     "garbage": lambda: bytes_of(bytes(range(256)) * 4),
-    "truncated": lambda: small("image").models[0][:-20],
+    "truncated": lambda: open_small("image").models[0][:-20],
     "page": lambda: bytes_of(b"<html>"),
     "whole": lambda: bytes_of(of_images()),
-    "other": lambda: small("image").models[1],
+    "other": lambda: open_small("image").models[1],
     "wider": lambda: changed(wider),
     "strange": lambda: changed(
         lambda model: setattr(model.graph.node[0], "op_type", "Strange")
@@ -252,10 +263,10 @@ BAD_MODELS: dict[str, Callable[[], NDArray[np.uint8]]] = {
 def test_another_model_is_refused_at_the_warm_up(
     tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    models = (BAD_MODELS[name](), *small("image").models[1:])
-    file = saved(tmp_path / "x.pdx", replace(small("image"), models=models))
+    models = (BAD_MODELS[name](), *open_small("image").models[1:])
+    file = saved(tmp_path / "x.pdx", replace(open_small("image"), models=models))
     Index.load(file)
-    with pytest.raises(PolydomError, match="small_1") as caught:
+    with pytest.raises(PolydomError, match="net_32_1") as caught:
         open_translator(file, [])
     assert len(str(caught.value)) < 400
     assert capfd.readouterr() == ("", "")
@@ -274,20 +285,20 @@ def without_specials() -> bytes:
 def test_another_tokenizer_is_refused_at_the_warm_up(
     tmp_path: Path, content: bytes
 ) -> None:
-    own = replace(small("text"), tokenizer=np.frombuffer(content, np.uint8))
+    own = replace(open_small("text"), tokenizer=np.frombuffer(content, np.uint8))
     file = saved(tmp_path / "x.pdx", own)
-    with pytest.raises(PolydomError, match="small"):
+    with pytest.raises(PolydomError, match="net"):
         open_translator(file, [])
 
 
 def test_a_changed_byte_is_refused_before_a_library_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = saved(tmp_path / "x.pdx", small("text"))
+    file = saved(tmp_path / "x.pdx", open_small("text"))
     monkeypatch.setattr("polydom.features.networks.session.library", None)
     monkeypatch.setattr("polydom.features.networks.inputs.library", None)
     content = file.read_bytes()
-    for start in (b"[CLS]", small("text").models[0].tobytes()[:40]):
+    for start in (b"[CLS]", open_small("text").models[0].tobytes()[:40]):
         at = content.index(start)
         file.write_bytes(content[:at] + b"\0" + content[at + 1 :])
         with pytest.raises(BadIndexFile, match="checksum"):
@@ -295,7 +306,7 @@ def test_a_changed_byte_is_refused_before_a_library_reads_it(
 
 
 def test_arrays_that_are_no_files_are_refused(tmp_path: Path) -> None:
-    meta, arrays, _ = read_file(saved(tmp_path / "x.pdx", small("text")))
+    meta, arrays, _ = read_file(saved(tmp_path / "x.pdx", open_small("text")))
     own = "networks/0/0"
     for other in ({}, {own: arrays[own][np.newaxis]}, {own: arrays[own].view("|i1")}):
         kept = {name: array for name, array in arrays.items() if name != own}
