@@ -12,7 +12,7 @@ from ..planning.plan import Plan
 from ..planning.planner import Planner
 from ..request import Request
 from .base_execution import Progress
-from .plan_execution import TimedExecution
+from .timed_execution import TimedExecution
 
 
 class AnytimeExecution(TimedExecution):

@@ -15,7 +15,8 @@ from ..planning.choice import Choice
 from ..planning.planner import Planner
 from ..request import Outcome, Request
 from .anytime_execution import AnytimeExecution
-from .plan_execution import PlanExecution, TimedExecution
+from .plan_execution import PlanExecution
+from .timed_execution import TimedExecution
 
 # Seconds that an any-time execution takes to choose its first feature. If no more are
 # left, the answer comes at once instead.
