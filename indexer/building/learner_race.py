@@ -20,7 +20,7 @@ from polydom.models.selection.select import (
     Strategy,
     select,
 )
-from polydom.models.selection.validation_scores import Score
+from polydom.models.selection.validation_scores import Score, class_scores
 
 from ..index.quality import Task
 from ..progress import Progress
@@ -199,15 +199,10 @@ def _saved(
     weights = np.ones(len(y)) if sample_weight is None else sample_weight
     answers = Answers(model.predict(X))
     if metric.goal is not None and len(model.classes_) == 2:
-        answers = metric.decided(Answers(answers.chosen, _scores(model, X)), y, weights)
+        answers = metric.decided(
+            Answers(answers.chosen, class_scores(model, X)), y, weights
+        )
     return metric.evaluate(answers, y, weights).quality
-
-
-def _scores(model: Any, X: Any) -> Any:
-    if hasattr(model, "predict_proba"):
-        return model.predict_proba(X)
-    margins = model.decision_function(X)
-    return np.column_stack([-margins, margins])
 
 
 def _facts(strategy: str, learners: Iterable[str], chosen: Selection) -> dict[str, Any]:

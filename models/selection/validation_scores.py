@@ -34,17 +34,21 @@ class Score:
 
 
 def _auc(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    return auc(np.searchsorted(model.classes_, y), _scores(model, X), sample_weight)
+    return auc(
+        np.searchsorted(model.classes_, y), class_scores(model, X), sample_weight
+    )
 
 
 def _average_precision(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Return the average precision; with two classes that of the rarer one in `y`."""
     codes, count = np.searchsorted(model.classes_, y), len(model.classes_)
     rarer = int(np.bincount(codes, minlength=2).argmin()) if count == 2 else 1
-    return average_precision(codes, _scores(model, X), sample_weight, positive=rarer)
+    return average_precision(
+        codes, class_scores(model, X), sample_weight, positive=rarer
+    )
 
 
-def _scores(model: Any, X: Any) -> Any:
+def class_scores(model: Any, X: Any) -> Any:
     """Return probabilities of the classes; if there are none, decision values."""
     if hasattr(model, "predict_proba"):
         return model.predict_proba(X)
