@@ -12,6 +12,7 @@ SUBJECTS = (
     "index",
     "exits",
     "models",
+    "networks",
     "scores",
     "learners",
     "cluster",

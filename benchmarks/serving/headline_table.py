@@ -5,6 +5,7 @@ from typing import Any
 
 from .. import report
 from ..figures import figure_at
+from .indexes.image_sets import DEFAULT
 
 Row = dict[str, Any]
 Found = dict[str, dict[str, Any]]  # what was measured, by the name of the set
@@ -17,13 +18,19 @@ TITLES = {
     "few": "some small digits",
 }
 POLYDOM = "polydom"
+WITHOUT = "without-network"
+PLAIN = {
+    "whole-128": "the whole network at 128 pixels, FastAPI",
+    "whole-224": "the whole network at 224 pixels, FastAPI",
+    "cascade": "128, then 224 where unsure, FastAPI",
+}
 FIXED = {
     "all-features": "all features, fixed",
     "best-set": "the best set, fixed",
     "cheapest-set": "the cheapest set, fixed",
 }
-LINES = {POLYDOM: "**polydom**", **FIXED, "in time": "polydom's answers in time"}
-DEFAULT = "digits"
+OTHERS = {WITHOUT: "polydom without the network", **PLAIN, **FIXED}
+LINES = {POLYDOM: "**polydom**", **OTHERS, "in time": "polydom's answers in time"}
 
 
 def block(found: Found) -> str:
@@ -34,19 +41,31 @@ def block(found: Found) -> str:
         lines += report.markdown_lines(
             {TITLES[name]: line, **{budget(row): told(row[key]) for row in rows}}
             for key, line in LINES.items()
+            if key in rows[0]
         )
         option = "" if name == DEFAULT else f" --data {name}"
         lines += [
             "",
             f"Right and in time by the client's clock, over HTTP; {facts['images']} "
-            f"images that no build has seen; all {facts['features']} features take",
-            f"{facts['median ms']['all-features']:.1f} ms in the median. "
+            f"images that no build has seen; {takes(facts)}.",
             f"`python -m benchmarks headline{option}`, {facts['date']}, "
             f"{facts['machine'].split(', Python')[0]}, load before "
             f"{facts['load']:.1f}.",
             "",
         ]
     return "\n".join([*lines, END])
+
+
+def takes(facts: dict[str, Any]) -> str:
+    """What everything takes, in words: the network alone, or all features."""
+    if "network ms" in facts:
+        of_sides = " and ".join(
+            f"{times['p50']:.1f} ms at {side} pixels"
+            for side, times in facts["network ms"].items()
+        )
+        return f"the network alone takes {of_sides}"
+    median_ms = facts["median ms"]["all-features"]
+    return f"all {facts['features']} features take {median_ms:.1f} ms in the median"
 
 
 def promise(found: Found) -> str:
@@ -88,8 +107,14 @@ def draw(picture: Path, found: Found) -> None:
             draw_set(panel, facts["budgets"])
             panel.set_title(TITLES[name], fontsize="medium")
         panels[0].set_ylabel("share right and in time")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=1 + count)
+        handles = {
+            handle.get_label(): handle
+            for panel in panels
+            for handle in panel.get_legend_handles_labels()[0]
+        }
+        figure.legend(
+            handles=[*handles.values()], loc="outside lower center", ncols=1 + count
+        )
 
 
 def draw_set(panel: Any, rows: list[Row]) -> None:
@@ -98,9 +123,11 @@ def draw_set(panel: Any, rows: list[Row]) -> None:
     styles = {
         POLYDOM: ("polydom", "o-"),
         "in time": ("polydom's answers in time", ":"),
-        **{kind: (label, "s-") for kind, label in FIXED.items()},
+        **{kind: (label, "s-") for kind, label in OTHERS.items()},
     }
     for number, (key, (label, style)) in enumerate(styles.items()):
+        if key not in rows[0]:
+            continue
         own = key in (POLYDOM, "in time")
         panel.plot(
             budgets_ms,

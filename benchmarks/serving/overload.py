@@ -30,7 +30,7 @@ from polydom.server.engine.planning.planner import PRESSURE
 from polydom.server.settings import Settings
 
 from .. import report
-from .indexes.image_sets import NAMES, best_alone, prepare
+from .indexes.image_sets import DEFAULT, NAMES, best_alone, prepare
 from .one_by_one import post
 from .open_loop import Exchange, Load, latencies_s
 from .served import serving
@@ -138,7 +138,7 @@ def rate_of(port: int, requests: list[bytes], seconds: float) -> float:
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
     parser = report.options(__name__, data=True)
-    parser.add_argument("--data", choices=NAMES, default=NAMES[0], help="images")
+    parser.add_argument("--data", choices=NAMES, default=DEFAULT, help="images")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
     parser.add_argument("--cache", type=Path, help="keep the index and its cache here")
     given = parser.parse_args(arguments)

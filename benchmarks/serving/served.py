@@ -4,8 +4,9 @@ import contextlib
 import http.client
 import multiprocessing
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,14 +32,19 @@ def serving(
     files: Sequence[Path] = (),
 ) -> Iterator[int]:
     """Serve on the second core, if there is one, and ask from the first: the port."""
+    with started(serve, path, settings, pressure, files) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def started(serve: Callable[..., None], *arguments: Any) -> Iterator[int]:
+    """Run `serve(port, *arguments)` on the second core, if there is one: the port."""
     with listen("127.0.0.1", 0) as free:
         port = int(free.getsockname()[1])
     core = 1 if len(CORES) > 1 else None
     if core is not None:
         pin(0)
-    process = CONTEXT.Process(
-        target=serve, args=(path, port, core, settings, pressure, files)
-    )
+    process = CONTEXT.Process(target=on_core, args=(core, serve, port, *arguments))
     process.start()
     try:
         end_s = time.monotonic() + START_S
@@ -52,17 +58,17 @@ def serving(
         process.join()
 
 
-def serve(
-    path: Indexes,
-    port: int,
-    core: int | None,
-    settings: Settings,
-    pressure: float,
-    files: Sequence[Path],
-) -> None:
-    """Serve in this process."""
+def on_core(core: int | None, serve: Callable[..., None], *arguments: Any) -> None:
+    """Call a function in this process, on a core if one is named."""
     if core is not None:
         pin(core)
+    serve(*arguments)
+
+
+def serve(
+    port: int, path: Indexes, settings: Settings, pressure: float, files: Sequence[Path]
+) -> None:
+    """Serve in this process."""
     planner.PRESSURE = pressure
     with listen("127.0.0.1", port) as listener:
         run(create_app(path, features=files, settings=settings), listener)

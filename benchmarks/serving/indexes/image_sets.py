@@ -1,7 +1,8 @@
 """Indexes of images, and the images kept from their builds to ask for.
 
 `digits` are scikit-learn's, enlarged to 96 to 768 pixels an edge and turned; `scenes`
-are ICSP's photographs at four sizes, which have to be got. `few` is for --quick.
+are ICSP's photographs at four sizes, which have to be got. `few` is for --quick. With a
+network of images, its pieces are features beside the usual ones.
 """
 
 import functools
@@ -9,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +27,12 @@ from polydom.models.scoring.model import Model
 from polydom.models.selection.learners import make_learner
 
 from ...data.kept_items import KEPT
-from ...places import ROOT
+from ...peers.whole_network import MEAN, SIDES, STD
+from ...places import ROOT, data_folder
 
-NAMES = ("digits", "scenes")
+NAMES = ("scenes", "digits")
+DEFAULT = "digits"  # needs no download
+NETWORK = "efficientnet-lite0-embedding.onnx"
 # What an index tells of all its candidates together.
 OF_ALL = ("pace", "observed", "refitted", "exits")
 FEW = {
@@ -50,11 +54,19 @@ class ImageSet(NamedTuple):
 
 
 def prepare(
-    name: str, folder: Path, count: int, progress: Progress | None = None
+    name: str,
+    folder: Path,
+    count: int,
+    progress: Progress | None = None,
+    network: Path | None = None,
 ) -> ImageSet:
-    """Build the index of a set, if it is not in the folder; draw images to ask for."""
-    project, path = project_of(name), folder / f"{name}.pdx"
-    if name == "few":
+    """Build the index of a set, if it is not in the folder; draw images to ask for.
+
+    `network` is a file of a network, whose pieces are features too.
+    """
+    project = project_of(name, network)
+    path = folder / f"{name}{'-network' if network else ''}.pdx"
+    if name == "few" and network is None:
         path.write_bytes(few_index())
     elif not path.exists():
         build(project, output=path, cache=folder / name, progress=progress)
@@ -73,15 +85,37 @@ def few_index() -> bytes:
         return path.read_bytes()
 
 
-def project_of(name: str) -> Project:
+def network_file(name: str, folder: Path) -> Path:
+    """The network of a set's images: a small one is drawn for `few`."""
+    if name != "few":
+        return data_folder() / "networks" / NETWORK
+    from tests.support.networks.small_networks import of_images
+
+    path = folder / "few.onnx"
+    path.write_bytes(of_images().SerializeToString())
+    return path
+
+
+def as_bytes(item: Item) -> bytes:
+    """The bytes of an image."""
+    assert isinstance(item.payload, bytes)
+    return item.payload
+
+
+def project_of(name: str, network: Path | None = None) -> Project:
     """Say it as PROJECT.toml would: as init writes it, but for the learner."""
-    content = {
+    content: dict[str, Any] = {
         "data": {"items": f"benchmarks.data.kept_items:build_{name}"},
         "features": {"use": default_features("image")},
         "learner": {"name": "lda"},
         "seed": 0,
     }
-    return Project.from_mapping(content | (FEW if name == "few" else {}), folder=ROOT)
+    content |= FEW if name == "few" else {}
+    if network is not None:
+        terms: dict[str, Any] = {"name": "lite0", "file": str(network), "kind": "image"}
+        terms |= {"sides": [*SIDES], "mean": [*MEAN], "std": [*STD]}
+        content["features"] = {**content["features"], "networks": [terms]}
+    return Project.from_mapping(content, folder=ROOT)
 
 
 def best_alone(index: Index) -> Index:
