@@ -58,12 +58,11 @@ def burning() -> Iterator[None]:
 
 
 def chains(index: Index) -> list[Feature]:
-    """The features of an index that are pieces of networks."""
+    """The features that are pieces of networks, and that an index uses."""
     package = index.package
     assert package is not None
     features = package.extractor().features
-    stored = zip(features, package.features, strict=True)
-    return [feature for feature, own in stored if own.stage]
+    return [features[k] for k in package.used if package.features[k].stage]
 
 
 def times_ms(features: Sequence[Feature], items: Sequence[Item]) -> dict[str, Any]:

@@ -151,14 +151,13 @@ def measure(name: str, folder: Path, given: argparse.Namespace) -> dict[str, Any
         "images": len(images.items),
         "build s": sum(stages.seconds.values()),
     }
-    paths, plain = {POLYDOM: images.path}, list[str]()
-    fixed = [*FIXED] if name in WITH_FIXED else []
-    if fixed:
-        paths |= save_fixed(images, folder, folder / name)
+    paths, usual = {POLYDOM: images.path}, images
     if network is not None:
-        paths[WITHOUT] = prepare(name, folder, 0).path
-        plain = [*PLAIN]
+        usual = prepare(name, folder, count)
+        paths[WITHOUT] = usual.path
         facts["network ms"] = network_times(network)
+    fixed = save_fixed(usual, folder, folder / name) if name in WITH_FIXED else {}
+    paths |= fixed
     with ExitStack() as stack:
         settings = Settings(max_budget_s=ENOUGH_MS / 1e3)
         port = stack.enter_context(serving(paths, settings))
@@ -172,7 +171,7 @@ def measure(name: str, folder: Path, given: argparse.Namespace) -> dict[str, Any
         if network is not None:
             kept = fitted(network, images, folder)
             other = stack.enter_context(started(serve, network, kept))
-            ways += [Way(who, ENOUGH_MS, other) for who in plain]
+            ways += [Way(who, ENOUGH_MS, other) for who in PLAIN]
         answers = ask(ways, images, rounds)
     index = Index.load(images.path)
     assert index.package is not None

@@ -66,8 +66,8 @@ def prepare(
     """
     project = project_of(name, network)
     path = folder / f"{name}{'-network' if network else ''}.pdx"
-    if name == "few" and network is None:
-        path.write_bytes(few_index())
+    if name == "few":
+        path.write_bytes(few_index(with_network=network is not None))
     elif not path.exists():
         build(project, output=path, cache=folder / name, progress=progress)
     kept = [*KEPT[name]()]
@@ -77,11 +77,13 @@ def prepare(
 
 
 @functools.cache
-def few_index() -> bytes:
+def few_index(*, with_network: bool = False) -> bytes:
     """The file of an index that is built in a second or two, once a process."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "few.pdx")
-        build(project_of("few"), output=path, cache=folder)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        network = network_file("few", folder) if with_network else None
+        path = folder / "few.pdx"
+        build(project_of("few", network), output=path, cache=folder)
         return path.read_bytes()
 
 
@@ -114,6 +116,7 @@ def project_of(name: str, network: Path | None = None) -> Project:
     if network is not None:
         terms: dict[str, Any] = {"name": "lite0", "file": str(network), "kind": "image"}
         terms |= {"sides": [*SIDES], "mean": [*MEAN], "std": [*STD]}
+        terms |= {"outputs": "end"} if name == "few" else {}
         content["features"] = {**content["features"], "networks": [terms]}
     return Project.from_mapping(content, folder=ROOT)
 
