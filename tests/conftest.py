@@ -4,6 +4,8 @@ import contextlib
 import gc
 import signal
 import subprocess
+import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,28 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # To look for garbage among thousands of tests takes a quarter of what collecting them
 # does, and a twelfth of what running them does.
 gc.disable()
+
+
+COLLECT_S = 120.0  # that others wait for the first process, if that has gone
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect in one process first, and in the others what it compiled.
+
+    In a clean clone each process would compile every file of tests, and every library.
+    """
+    worker = getattr(session.config, "workerinput", {"workerid": ""})["workerid"]
+    if not worker:
+        return (yield)
+    collected = Path(session.config.option.basetemp).with_name("collected")
+    end_s = time.monotonic() + COLLECT_S
+    while worker != "gw0" and not collected.exists() and time.monotonic() < end_s:
+        time.sleep(0.05)
+    try:
+        return (yield)
+    finally:
+        collected.touch()
 
 
 def pytest_collection_finish() -> None:
