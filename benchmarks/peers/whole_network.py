@@ -152,11 +152,12 @@ def threshold(
     order = np.argsort(sure)
     right = [(one.argmax(axis=1) == codes)[order] for one in (first, second)]
     # right answers where the second model is asked for the k least sure items
-    asked = np.concatenate([[0], np.cumsum(right[1])])
-    left = right[0].sum() - np.concatenate([[0], np.cumsum(right[0])])
-    total = asked + left
-    count = int(np.argmax(total >= min(total.max(), right[1].sum())))
-    return float(np.append(sure[order], np.inf)[count])
+    asked = np.append(0, np.cumsum(right[1]))
+    left = right[0].sum() - np.append(0, np.cumsum(right[0]))
+    least, counts = np.unique(sure, return_counts=True)
+    total = (asked + left)[np.append(0, np.cumsum(counts))]
+    found = int(np.argmax(total >= min(total.max(), right[1].sum())))
+    return float(np.append(least, np.inf)[found])
 
 
 class Service:

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from benchmarks.serving.headline import RESULTS, Answers, main
-from benchmarks.serving.headline_table import BEGIN, END, FIXED, block, promise, told
+from benchmarks.serving.headline_table import (
+    BEGIN,
+    END,
+    FIXED,
+    PLAIN,
+    block,
+    promise,
+    told,
+)
 from tests.support.places import ROOT
 
 pytestmark = pytest.mark.jit  # of no kernel
@@ -47,7 +55,7 @@ def test_results_are_shares_that_grow_with_the_budget(path: Path) -> None:
     for facts in json.loads(path.read_text()).values():
         rows = facts["budgets"]
         assert rows == sorted(rows, key=lambda row: row["budget ms"])
-        for kind in ("all-features", "best-set", "cheapest-set"):
+        for kind in {**PLAIN, **FIXED}.keys() & rows[0].keys():
             shares = [row[kind] for row in rows]
             assert shares == sorted(shares)  # read off the same answers
             assert all(row[kind] <= row[f"{kind}, in time"] <= 1 for row in rows)
@@ -74,6 +82,15 @@ def test_tables_and_figure_are_made_of_kept_results(
     with pytest.raises(SystemExit, match="has no <!-- headline -->"):
         main(["--from", str(kept), "--write", str(document)])
     capsys.readouterr()
+
+
+def test_a_table_with_a_network_says_what_it_takes_alone() -> None:
+    facts = made()["digits"]
+    times = {"128": {"p50": 3.6, "p99": 4.0}, "224": {"p50": 9.54, "p99": 12.0}}
+    rows = [{**row, "whole-224": 0.9} for row in facts["budgets"]]
+    told = block({"scenes": {**facts, "network ms": times, "budgets": rows}})
+    assert "the network alone takes 3.6 ms at 128 pixels and 9.5 ms at 224" in told
+    assert "| the whole network at 224 pixels, FastAPI | 0.9 | 0.9 |" in told
 
 
 def test_quick_numbers_are_written_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
