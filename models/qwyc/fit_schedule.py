@@ -142,16 +142,15 @@ def fit_schedule(
             "be one number, or a confidence be given"
         )
     border, fresh, tests = float(threshold), None, None
+    if turned:  # what follows stops rows low only, if not on both sides
+        scores, border, positive, alphas = -scores, -border, ~positive, alphas[::-1]
     if confidence is not None:
 
         def decide(rows: Floats) -> Flags:
             return full_decisions(rows, threshold, calibration_decisions)
 
         fresh = _fresh(calibration, (models,), decide)
-    if turned:  # what follows stops rows low only, if not on both sides
-        scores, border, positive, alphas = -scores, -border, ~positive, alphas[::-1]
-        fresh = fresh and _turned(fresh)
-    if fresh is not None and confidence is not None:
+        fresh = _turned(fresh) if turned else fresh
         # Stops on one side only change rows that the ensemble decides as the other.
         asked = alphas * [both, True]
         tests = make_tests(fresh.decisions, asked, confidence, groups, apart=True)
