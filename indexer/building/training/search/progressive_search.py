@@ -1,9 +1,10 @@
 """A search that trains good sets early, and then bounds the quality of all others.
 
 First, `order_by_gain` finds two orders of the features, with models trained on a sample
-of the rows. Then the sets of the first 1, 2, ... features of each order are trained on
-all rows. Last, Poly-Dom runs with smaller and smaller alphas, until the project's alpha
-is proven or the time is up.
+of the rows. Then sets are trained on all rows: those of the first 1, 2, ... features of
+each order, and others that were the best for their cost on the sample. Last, Poly-Dom
+runs with smaller and smaller alphas, until the project's alpha is proven or the time is
+up.
 """
 
 import logging
@@ -97,7 +98,7 @@ def search_progressively(
     trying = _on_few_rows(trainer, m, limit_s)
     tried = known if trying is trainer else {}
     orders = _find_orders(m, trying, cost_of, tried, TRYING * limit_s, progress)
-    wanted = [mask for mask in _beginnings(orders, tried, cost_of) if mask not in known]
+    wanted = [mask for mask in _promising(orders, tried, cost_of) if mask not in known]
     with progress.stage("training sets", None) as on_progress:
         for mask, accuracy in poly_dom.train_each(trainer.qualities, wanted):
             known[mask] = accuracy
@@ -209,18 +210,22 @@ def _find_orders(
     return orders
 
 
-def _beginnings(
+def _promising(
     orders: Sequence[Order], tried: Mapping[int, float], cost_of: CostOf
 ) -> list[int]:
-    """List the sets of the first 1, 2, ... features of each order.
+    """List sets to train on all rows: the first that are better than all cheaper ones.
 
-    Sets that are better than all cheaper sets come first.
+    These are among the sets of the first 1, 2, ... features of each order, which are
+    all listed, and all others that were tried.
     """
-    passed = sorted({mask for order in orders for mask in prefixes(order)}, key=cost_of)
+    passed = {mask for order in orders for mask in prefixes(order)}
     best, on_skyline, others = -1.0, list[int](), list[int]()
-    for mask in passed:
+    for mask in sorted(passed | tried.keys(), key=cost_of):
         accuracy = tried.get(mask, -1.0)
-        (on_skyline if accuracy > best else others).append(mask)
+        if accuracy > best:
+            on_skyline.append(mask)
+        elif mask in passed:
+            others.append(mask)
         best = max(best, accuracy)
     return [*_spread(on_skyline), *_spread(others)]
 

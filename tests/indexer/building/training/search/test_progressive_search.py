@@ -82,6 +82,21 @@ def test_search_ends_in_time_and_has_both_ends(m: int) -> None:
     assert found.search.complete == (m <= 2)
 
 
+def test_search_trains_the_best_sets_of_the_sample_outside_its_orders() -> None:
+    known = {0: 0.5, 1: 0.52, 2: 0.51, 4: 0.6, 8: 0.61, 0b101: 0.75, 0b110: 0.8}
+
+    def on_few(mask: int) -> float:
+        return known.get(mask, (0.5, 0.5, 0.62, 0.8)[min(mask.bit_count(), 3)])
+
+    sets = KnownSets(even, lambda mask: 1.0, rows=100_000, on_few=on_few)
+    found = search(sets, 12, budget_s=40.0)
+    for per_cost in (False, True):
+        order = oracle.greedy_order(12, on_few, cost_of, per_cost=per_cost)
+        assert 0b110 not in prefixes(order)
+    assert 0b110 in found.search.expanded
+    assert sets.asked.index(0b110) < sets.asked.index(0b10)  # Poly-Dom trains that one
+
+
 @pytest.mark.parametrize(("each_s", "said"), [(15.0, False), (25.0, True)])
 def test_a_first_training_that_takes_most_of_the_time_is_told(
     each_s: float, said: bool, caplog: pytest.LogCaptureFixture
