@@ -1,5 +1,6 @@
 """Pages of how-to, carried out: commands and code, on one small index of digits."""
 
+import io
 import os
 import re
 import runpy
@@ -11,15 +12,22 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import onnx
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
+from polydom.features.extract import Extractor
+from polydom.features.items import make_item
+from polydom.features.networks.open_network import open_network
+from polydom.features.networks.terms import network
 from polydom.server.__main__ import main
 from polydom.server.evaluation import results
 from polydom.server.offline_scoring.folder_budget import AIM
 from polydom.server.offline_scoring.output_row import OF_PLAN, Scored
 from polydom.server.offline_scoring.parts import LEAST, LEAST_PARTS, MOST
 from tests.support import documents
+from tests.support.networks.small_networks import of_images
 from tests.support.pages import blocks, read, run_python
 from tests.support.places import DOCS
 from tests.support.processes.commands import run
@@ -185,6 +193,20 @@ def test_application_of_ones_own_answers(served: Served) -> None:
         headers = {"Content-Type": "image/png"}
         answer = client.post("/ml/v1/predict", content=image, headers=headers)
     assert answer.json()["features"]
+
+
+def test_a_classifier_ends_in_probabilities_by_code_of_the_page(
+    tmp_path: Path,
+) -> None:
+    onnx.save(of_images(classes=3), tmp_path / "logits.onnx")
+    run_python(blocks("how-to/existing-classifier.md", "python")[-1], tmp_path)
+    file = tmp_path / "classifier.onnx"
+    terms = network("x", file, kind="image", sides=[16], outputs="end")
+    probabilities = Extractor([open_network(terms).feature(0, 0)], [3])
+    photo = io.BytesIO()
+    Image.linear_gradient("L").save(photo, "png")
+    found = probabilities.extract(make_item(photo.getvalue()))
+    assert found.sum() == pytest.approx(1, abs=1e-6)
 
 
 @pytest.mark.jit
