@@ -15,7 +15,7 @@ from .facts import NetworkFacts
 from .inputs import Colours, ColumnTensors, ImageTensor, TextTokens
 from .outside import needs_outside
 from .pooled import PooledColumns, Projection, RunPiece
-from .session import Bytes, File, Piece
+from .session import Bytes, File, Piece, library, refuse_absent
 
 TOKENIZER = "tokenizer"
 
@@ -89,6 +89,12 @@ class Network:
         if tokenizer is not None and not needed:
             tokenizer = tokenizer[:0]
         return replace(self, models=tuple(models), tokenizer=tokenizer)
+
+    def refuse_absent(self) -> None:
+        """Raise BadFeature if a library or an execution provider is not here."""
+        refuse_absent(self.facts.providers, f"network {self.facts.name!r}: ")
+        if self.facts.text is not None:
+            library("tokenizers")
 
     @property
     def reads(self) -> list[str] | None:

@@ -31,7 +31,7 @@ ELSEWHERE = "AzureExecutionProvider"
 # What ONNX Runtime writes before the message of an error: its code, where in its
 # source the error comes from, and which condition does not hold.
 BEFORE = re.compile(
-    r"^(\[ONNXRuntimeError\] : \d+ : \w+ : )?"
+    r"^(\[ONNXRuntimeError\] : \d+ : \w+ : )?(Failed to load model with error: )?"
     r"(Non-zero status code returned while running (?P<operator>\w+) node\. "
     r"Name:'.*?' Status Message: )?"
     r"(\S*\w\.(cc|h|cpp):\d+ (.*?\)( const)? |\w+ (?=[A-Z]))?)?"

@@ -146,10 +146,14 @@ def load_extractor(
     file runs once, so features that share a step get the same step object. `learned`
     has what a build learned of features, by name; `networks` are the networks of which
     features are pieces. If `building`, every column may be NaN, since the gaps are not
-    known yet. Raises BadFeature if the fingerprint of a
-    feature's code differs from the stored fingerprint, or the content of a file that
-    the code declares from the stored checksum.
+    known yet.
+
+    Raises BadFeature if the fingerprint of a feature's code differs from the stored
+    fingerprint, or the content of a file that the code declares from the stored
+    checksum, or if a library that a network needs is not installed.
     """
+    for network in networks:
+        network.refuse_absent()
     own = {feature.name: feature for feature in load_features([], files)}
     known = {network.facts.name: network for network in networks}
     features = [_resolve(feature, own, learned, known) for feature in stored]
