@@ -71,6 +71,13 @@ class ImageFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offsets: list[float]
     colours: Colours
     resize: Resize
+    # Pixels a side that all networks of an index share a decoded image of, if larger
+    shared: Annotated[int, Meta(ge=0, le=1 << 16)] = 0
+
+    @property
+    def decoded(self) -> int:
+        """Least pixels a side of the decoded image."""
+        return max(self.shared, *map(max, self.sizes))
 
     def check(self) -> None:
         """Raise BadFeature if channels are not scaled by finite numbers."""

@@ -150,9 +150,8 @@ class Network:
     def _input(self, variant: int) -> Step:
         facts = self.facts
         if facts.image is not None:
-            sides = [max(size) for size in facts.image.sizes]
-            needs = (decode_step(max(sides)),)
-            name = f"{facts.name} pixels {sides[variant]}"
+            needs = (decode_step(facts.image.decoded),)
+            name = f"{facts.name} pixels {max(facts.image.sizes[variant])}"
             return Step(name, "image", needs, ImageTensor(facts.image, variant))
         if facts.text is not None:
             tokens = TextTokens(facts.text, variant, self._tokenizer)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, starmap
 from typing import NamedTuple
 
 import msgspec
@@ -39,16 +40,30 @@ def network_features(
     Raises BadProject if a network is for other items, or names a column that is not
     there; and BadFeature if its file cannot be used.
     """
-    networks, found = [], list[Found]()
-    terms = project.features.networks
-    for one in terms:
+    networks, on_columns = [], []
+    for one in project.features.networks:
         one = one.inside(project.folder)
-        on_columns = _text_columns(one, dataset, texts)
+        on_columns.append(_text_columns(one, dataset, texts))
         names = column_names(dataset.items) if dataset.kind == "record" else ()
-        network = open_network(one, names)
-        networks.append(network)
-        found += _features_of(network, on_columns)
+        networks.append(open_network(one, names))
+    networks = sharing_images(networks)
+    pairs = zip(networks, on_columns, strict=True)
+    found = chain.from_iterable(starmap(_features_of, pairs))
     return NetworkFeatures(tuple(networks), tuple(found))
+
+
+def sharing_images(networks: Sequence[Network]) -> list[Network]:
+    """Let networks of images share one decoded image, of the largest of their sides."""
+    images = [one.facts.image for one in networks if one.facts.image is not None]
+    side = max((image.decoded for image in images), default=0)
+    shared = []
+    for one in networks:
+        if (image := one.facts.image) is not None:
+            image = msgspec.structs.replace(image, shared=side)
+            facts = msgspec.structs.replace(one.facts, image=image)
+            one = replace(one, facts=facts)
+        shared.append(one)
+    return shared
 
 
 def _features_of(network: Network, columns: Sequence[StoredText]) -> Iterator[Found]:

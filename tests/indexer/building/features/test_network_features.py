@@ -5,16 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from polydom.features.errors import BadIndexFile
+from polydom.features.extract import Extractor
 from polydom.features.items import Kind, make_item
 from polydom.indexer import Index
 from polydom.indexer.building.costs.remeasure import carried_items, remeasure
 from polydom.indexer.building.data.dataset import Dataset
 from polydom.indexer.building.features.choose_features import ProjectFeatures
 from polydom.indexer.building.features.feature_values import FeatureTable
+from polydom.indexer.building.features.network_features import sharing_images
 from polydom.indexer.building.package_index import count_gaps
 from polydom.indexer.index.built_facts import BuiltGaps
 from polydom.indexer.index.column_needs import ColumnNeeds
@@ -130,3 +133,17 @@ def test_cells_that_only_networks_read_are_counted_as_gaps() -> None:
     assert needs.withheld(needs.empty_in({"e": 1.0})) == 0  # a sixth is usual
     never = ColumnNeeds(stored, BuiltGaps({}, {}))
     assert never.withheld(never.empty_in({"a": 1.0, "b": 1.0, "c": 1.0})) == 0b11
+
+
+def test_networks_of_images_share_one_decoded_image() -> None:
+    first = with_networks.open_small("image")
+    assert first.facts.image is not None
+    image = msgspec.structs.replace(first.facts.image, sizes=[(96, 48)])
+    facts = msgspec.structs.replace(first.facts, name="other", image=image)
+    networks = [first, replace(first, facts=facts), with_networks.open_small("text")]
+    one, other, text = sharing_images(networks)
+    assert text is networks[2]
+    features = [one.feature(0, 0), one.feature(1, 1), other.feature(0, 1)]
+    extractor = Extractor.probe(features, make_item(with_networks.PICTURES[0], "image"))
+    names = [step.name for step in extractor.steps if step.name.startswith("colours")]
+    assert names == ["colours 96"]
