@@ -1,3 +1,11 @@
 """What neural networks as features bring, and what they cost a server."""
 
-BENCHMARKS: tuple[str, ...] = ("texts", "most_columns", "workers", "batches", "busy")
+BENCHMARKS: tuple[str, ...] = (
+    "texts",
+    "most_columns",
+    "workers",
+    "batches",
+    "busy",
+    "existing",
+    "int8",
+)
