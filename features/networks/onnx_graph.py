@@ -5,6 +5,7 @@ The library `onnx` is needed for builds alone; a server never imports it.
 
 import itertools
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from .other_formats import other_format
 from .session import CPU_ONLY, Tensor, first_line, library, open_session
 
 MOST_BYTES = (2 << 30) - 1  # bytes that protobuf can hold
+MOST_S = 60  # seconds for one item; no budget is so long
 # Sets of operators that come with ONNX Runtime, with the names of their domains.
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 # Multiplications of an operator for each number of its output, if they are not one.
@@ -90,12 +92,23 @@ def read_graph(file: Path, where: str) -> Graph:
         model = None
     if model is None or not model.graph.node:
         raise BadFeature(f"{where} is no ONNX file{other_format(content)}") from None
-    if model.functions:
-        inliner = library("onnx.inliner")
-        model = inliner.inline_local_functions(model, convert_version=True)
+    model = _without_functions(model, where)
     _refuse_outside(onnx, model, where)
     _refuse_training(onnx, model, where)
     return _graph_of(onnx, model, where)
+
+
+def _without_functions(model: Any, where: str) -> Any:
+    """Return a model in which the nodes of its own functions are written out."""
+    if not model.functions:
+        return model
+    inline = library("onnx.inliner").inline_local_functions
+    try:
+        return inline(model, convert_version=True)
+    except Exception as error:  # the library has its own kinds of errors
+        raise BadFeature(
+            f"{where} has functions that cannot be written out: {first_line(error)}"
+        ) from None
 
 
 def _refuse_outside(onnx: Any, model: Any, where: str) -> None:
@@ -248,19 +261,32 @@ def run_whole(graph: Graph, inputs: dict[str, Tensor], where: str) -> dict[str, 
     except BadFeature as error:
         raise BadFeature(f"{where}: {error}") from None
     names = [*dict.fromkeys([*graph.outputs, *names])]
-    try:
-        values = session.run(names, inputs)
-    except Exception as error:  # the library has its own kinds of errors
-        shapes = ", ".join(f"{name} {one.shape}" for name, one in inputs.items())
-        raise BadFeature(
-            f"{where} cannot be run on inputs of the shapes {shapes}: "
-            f"{first_line(error)}"
-        ) from None
+    values = _run_in_time(session, names, inputs, where)
     return {
         name: value
         for name, value in zip(names, values, strict=True)
         if isinstance(value, np.ndarray)
     }
+
+
+def _run_in_time(
+    session: Any, names: Sequence[str], inputs: dict[str, Tensor], where: str
+) -> list[Any]:
+    """Run a session, and return named values; raise BadFeature after `MOST_S`."""
+    options = library("onnxruntime").RunOptions()
+    limit = threading.Timer(MOST_S, setattr, (options, "terminate", True))
+    limit.start()
+    try:
+        values: list[Any] = session.run(names, inputs, options)
+    except Exception as error:  # the library has its own kinds of errors
+        shapes = ", ".join(f"{name} {one.shape}" for name, one in inputs.items())
+        reason = f"cannot be run on inputs of the shapes {shapes}: {first_line(error)}"
+        if options.terminate:
+            reason = f"takes more than {MOST_S} s for one item"
+        raise BadFeature(f"{where} {reason}") from None
+    finally:
+        limit.cancel()
+    return values
 
 
 def work_of(graph: Graph, values: dict[str, Tensor]) -> list[float]:

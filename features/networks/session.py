@@ -87,7 +87,11 @@ def open_session(model: bytes, providers: Sequence[str]) -> Any:
     for pool in ("intra_op", "inter_op"):
         options.add_session_config_entry(f"session.{pool}.allow_spinning", "0")
     try:
-        session = ort.InferenceSession(model, options, providers=[*providers])
+        # A fallback would print to the standard output, and run elsewhere.
+        session = ort.InferenceSession(
+            model, options, providers=[*providers], enable_fallback=0
+        )
+        session.disable_fallback()
     except Exception as error:  # the library has its own kinds of errors
         raise BadFeature(f"ONNX Runtime cannot load it: {first_line(error)}") from error
     # A provider whose device is not there gives its place to the processor.

@@ -2,6 +2,7 @@
 
 import io
 import re
+import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -397,3 +398,51 @@ def test_a_map_of_scores_is_the_tensor_that_it_is_made_of(tmp_path: Path) -> Non
 )
 def test_errors_are_told_without_where_they_come_from(raw: str, message: str) -> None:
     assert first_line(ValueError(raw)) == message
+
+
+def test_a_network_without_end_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop may go on for ever; no budget is so long."""
+    monkeypatch.setattr("polydom.features.networks.onnx_graph.MOST_S", 0.1)
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go_on"], ["goes_on"]),
+            helper.make_node("Tanh", ["carried"], ["next"]),
+        ],
+        "body",
+        [value("k", "int64", []), value("go_on", "bool", []), value("carried", *ROWS)],
+        [value("goes_on", "bool", []), value("next", *ROWS)],
+    )
+    node = helper.make_node("Loop", ["count", "", "X"], ["end"], body=body)
+    weights = {"count": 1 << 60}
+    model = rows(node, outputs=[value("end", *ROWS)], weights=weights)
+    said = refused(tmp_path, model, "record", columns=ABCD)
+    assert "takes more than 0.1 s for one item" in said
+    assert threading.active_count() == 1
+
+
+def test_functions_that_cannot_be_written_out_are_told_of(tmp_path: Path) -> None:
+    """The function is of other versions of operators, and calls what has no type."""
+    inner = [helper.make_node("Nope", ["x"], ["y"])]
+    old = [helper.make_opsetid("", 9)]
+    made = helper.make_function("own", "Odd", ["x"], ["y"], inner, old)
+    nodes = [
+        helper.make_node("Strange", ["X"], ["z"], domain="own"),
+        helper.make_node("Odd", ["z"], ["end"], domain="own"),
+    ]
+    model = rows(*nodes, outputs=[value("end", *ROWS)])
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    model.functions.append(made)
+    said = refused(tmp_path, model, "record", columns=ABCD)
+    assert "functions that cannot be written out" in said, said
+
+
+def test_nothing_is_printed_when_a_session_fails(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """ONNX Runtime would try another provider, and print that to standard output."""
+    content = of_images().SerializeToString()
+    assert b"\x22\x04Relu" in content  # the operator of a node
+    refused(tmp_path, content.replace(b"\x22\x04Relu", b"\x22\x04\xf1elu", 1))
+    assert capfd.readouterr() == ("", "")

@@ -1,16 +1,19 @@
 """The pieces of a network, one after the other, are the whole network."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from polydom.features.extract import Extractor
-from polydom.features.items import record_item
+from polydom.features.items import record_item, sample_items
+from polydom.features.networks.inputs import Colours, ImageTensor
 from polydom.features.networks.open_network import open_network, read_network
 from polydom.features.networks.terms import NetworkTerms, network
 from tests.support.networks.drawn_networks import WIDTH, drawn_network
-from tests.support.oracles.networks import whole
+from tests.support.networks.small_networks import of_images
+from tests.support.oracles.networks import mean_over_places, whole
 
 COLUMNS = [f"c{k}" for k in range(WIDTH)]
 # What half precision and quantised numbers may differ by, if they are rounded twice.
@@ -45,3 +48,35 @@ def test_pieces_of_drawn_graphs_give_what_the_whole_gives(
         expected = np.concatenate(whole(model, outputs, {"rows": row[None]}), axis=1)
         error = np.abs(extractor.extract(item) - expected[0]).max()
         assert error < (1e-4 if exact else ROUNDED)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *({"opset": opset} for opset in (11, 13, 18, 21)),
+        {"dtype": "float16"},
+        {"dtype": "uint8", "last": True},
+        {"size": (32, 48), "last": True},
+        {"size": (24, 32), "colours": 1},
+    ],
+)
+def test_pieces_of_images_give_what_the_whole_gives(
+    tmp_path: Path, form: dict[str, Any]
+) -> None:
+    model = of_images(**form)
+    file = tmp_path / "x.onnx"
+    file.write_bytes(model.SerializeToString())
+    outputs = ["block_1", "block_3", "scores"]
+    sides = {} if "size" in form else {"sides": [40]}
+    made = open_network(network("x", file, kind="image", outputs=outputs, **sides))
+    features = [made.feature(0, piece) for piece in range(3)]
+    extractor = Extractor(features, [one.width for one in made.facts.pieces])
+    item = sample_items("image")[0]
+    found = extractor.extract(item)
+    assert made.facts.image is not None
+    assert isinstance(item.payload, bytes)
+    picture = Colours(max(made.facts.image.sizes[0]))(item.payload)
+    (pixels,) = ImageTensor(made.facts.image, 0)(picture)
+    *maps, scores = whole(model, outputs, {"pixels": pixels})
+    expected = np.concatenate([*map(mean_over_places, maps), scores[0]])
+    np.testing.assert_allclose(found, expected, atol=2e-3, rtol=1e-3)
