@@ -91,7 +91,12 @@ class Network:
         return replace(self, models=tuple(models), tokenizer=tokenizer)
 
     def refuse_absent(self) -> None:
-        """Raise BadFeature if a library or an execution provider is not here."""
+        """Raise BadFeature if a library or an execution provider is not here.
+
+        A network without models needs none of them.
+        """
+        if not any(map(len, self.models)):
+            return
         refuse_absent(self.facts.providers, f"network {self.facts.name!r}: ")
         if self.facts.text is not None:
             library("tokenizers")
@@ -117,7 +122,7 @@ class Network:
     def open(self) -> None:
         """Make all sessions, and read the tokenizer, so that no item waits for them.
 
-        Raises BadFeature if a library is not installed, or cannot load a piece.
+        Raises BadFeature if ONNX Runtime cannot load a piece.
         """
         for position, piece in enumerate(self._pieces):
             try:
