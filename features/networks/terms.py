@@ -18,6 +18,11 @@ Colours = Literal["rgb", "bgr"]
 Resize = Literal["stretch", "crop"]
 Pool = Literal["mean", "first"]
 CPU = "CPUExecutionProvider"
+# Keys that are for one kind of items only.
+KEYS_OF: dict[Kind, tuple[str, ...]] = {
+    "image": ("sides", "mean", "std", "scale"),
+    "text": ("tokenizer", "tokens"),
+}
 
 
 class NetworkTerms(
@@ -112,6 +117,18 @@ class NetworkTerms(
     def check(self) -> None:
         """Raise BadProject if two keys do not go together."""
         where = f"[[features.networks]] {self.name!r}"
+        self._check_files(where)
+        self._check_kind(where)
+        for key in ("mean", "std"):
+            values = getattr(self, key)
+            if len(values) not in (0, 1, 3) or not all(map(math.isfinite, values)):
+                raise BadProject(
+                    f"{where} has {key} = {values}; three numbers are needed, of red, "
+                    "green and blue, or one for grey levels"
+                )
+        self._check_lists(where)
+
+    def _check_files(self, where: str) -> None:
         if self.fetched and not self.file.startswith("https://"):
             raise BadProject(
                 f"{where} has file = {self.file!r}; a path, or an address that begins "
@@ -127,12 +144,9 @@ class NetworkTerms(
                 f"{where} has tokenizer = {self.tokenizer!r}; a path is needed: only "
                 "file may be an address"
             )
-        own = {
-            "image": ("sides", "mean", "std", "scale"),
-            "text": ("tokenizer", "tokens"),
-            "record": (),
-        }
-        for kind, keys in own.items():
+
+    def _check_kind(self, where: str) -> None:
+        for kind, keys in KEYS_OF.items():
             for key in keys:
                 if kind != self.kind and getattr(self, key):
                     raise BadProject(
@@ -146,13 +160,8 @@ class NetworkTerms(
                 f"{where} reads texts, and no tokenizer is named: tokenizer = "
                 '"tokenizer.json", the file that was published with the network'
             )
-        for key in ("mean", "std"):
-            values = getattr(self, key)
-            if len(values) not in (0, 1, 3) or not all(map(math.isfinite, values)):
-                raise BadProject(
-                    f"{where} has {key} = {values}; three numbers are needed, of red, "
-                    "green and blue, or one for grey levels"
-                )
+
+    def _check_lists(self, where: str) -> None:
         for key in ("sides", "tokens", "outputs", "names", "columns"):
             values = getattr(self, key)
             if len({*values}) < len(values) and not isinstance(values, str):
