@@ -67,7 +67,13 @@ def read_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> ReadNetwor
     tensors = _sample(facts, tokenizer, graph)
     names = [one.name for one in graph.inputs]  # a text's tensors are one more
     named = dict(zip(names, tensors, strict=False))
-    values = run_whole(graph, named, where)
+    try:
+        values = run_whole(graph, named, where)
+    except BadFeature as error:
+        if facts.image is None or terms.sides:
+            raise
+        cure = "; if it takes images of one size, name that: sides = [384]"
+        raise BadFeature(f"{error}{cure}") from None
     tokens = tensors[0].shape[1] if terms.kind == "text" else None
     cutter = Cutter(graph, work_of(graph, values), values, tokens)
     return ReadNetwork(facts, tokenizer, tensors, cutter, _end(graph, values, where))

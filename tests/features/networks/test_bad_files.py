@@ -266,6 +266,9 @@ def test_each_side_is_tried(tmp_path: Path) -> None:
     assert "32 x 32 pixels: Reshape: " in said
     assert said.endswith("; sides = [64] is possible")
     assert "(1, 3, 48, 48): Reshape" in refused(tmp_path, fixed_places(64), sides=[48])
+    said = refused(tmp_path, fixed_places(384))
+    assert "(1, 3, 224, 224): Reshape" in said
+    assert said.endswith("name that: sides = [384]")
     said = refused(tmp_path, flat(), sides=[32, 64])
     assert "returned 16 columns for a white image of 32 x 32 pixels" in said
     said = refused(tmp_path, of_images(size=(48, 48)), sides=[32])
