@@ -10,8 +10,9 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from polydom.features.costs.machine import Measured
-from polydom.features.costs.polynomials import costs_at
+from polydom.features.costs.polynomials import cost_at, costs_at
 from polydom.features.sizes import Size, read_size
+from polydom.features.wording import listed
 
 from ..index.package import Orders
 from .costs.cost_curves import cost_curves
@@ -64,6 +65,11 @@ def keep_candidates(
     if not (budgets is None or isinstance(low, tuple) or isinstance(high, tuple)):
         in_seconds = set(data.project.costs.weights) == {"s"}
         say_odd_budgets(budgets, curves[1:], (low, high), in_seconds=in_seconds)
+        costs_of_each = {
+            one.name: cost_at(costs.table.of(1 << place).tolist(), low)
+            for place, one in enumerate(data.table.features.stored)
+        }
+        say_slow_features(costs_of_each, budgets[1], in_seconds=in_seconds)
     searched = _levelled(searched, costs_at(curves, high), data, trainer)
     kept = searched.keep(curves, sizes, budgets, may_lack(data))
     masks = [sets[row] for row in kept]
@@ -170,6 +176,25 @@ def say_odd_budgets(
         what,
         meant,
     )
+
+
+def say_slow_features(
+    costs: Mapping[str, float], most: float, *, in_seconds: bool
+) -> None:
+    """Warn of features that cost more than the largest budget, so that no set has them.
+
+    `costs` are those of each feature for the smallest item; they and the budget `most`
+    are in seconds if `in_seconds` is true.
+    """
+    slow = [f"{name!r} ({cost:.2g})" for name, cost in costs.items() if cost > most]
+    if slow:
+        log.warning(
+            "search.budgets ends at %g%s, and these features cost more, even for the "
+            "smallest item: %s; they are left out",
+            most,
+            ", in seconds" if in_seconds else "",
+            listed(slow),
+        )
 
 
 def expected_of(

@@ -12,6 +12,7 @@ from polydom.features.items import Kind
 from polydom.features.sizes import Size, read_size
 
 from .index import Index
+from .network_facts import ToldNetwork, networks_of
 from .package import mean_costs
 from .quality import Task, task_of
 
@@ -62,6 +63,7 @@ class Facts(msgspec.Struct, kw_only=True):
     features: list[str] | UnsetType = UNSET
     # By feature: the number of its terms, and of the texts that taught them
     learned: dict[str, dict[str, Any]] | UnsetType = UNSET
+    networks: list[ToldNetwork] | UnsetType = UNSET  # If there are any
     # Names of each candidate's features, in computing order
     sets: list[tuple[str, ...]] | UnsetType = UNSET
     # Of each candidate, the class and the score from which it is chosen, if this need
@@ -104,6 +106,7 @@ def facts_of(index: Index) -> Facts:
             for feature in package.features
             if feature.learned is not UNSET
         },
+        networks=networks_of(package.networks, package.features) or UNSET,
         sets=[package.names(row) for row in range(len(package.masks))],
         thresholds=[*package.thresholds()],
         overhead_us=package.overhead_s * 1e6,

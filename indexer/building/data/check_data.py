@@ -7,11 +7,17 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from polydom.features.errors import LacksWork
 from polydom.features.items import Kind
+from polydom.features.networks.terms import NetworkTerms
 
 from ...index.column_facts import ColumnFacts, column_lines
+from ...index.network_facts import ToldNetwork, told_network
 from ...progress import Progress
-from ..cache import Cache
+from ..cache import FOLDER, Cache, ReadOnlyCache
+from ..features.network_features import network_features
+from ..features.network_files import cached_file, with_network_files
+from ..features.text_features import TextColumns
 from ..project import Project
 from .dataset import Dataset
 from .describe_data import describe_data
@@ -34,6 +40,7 @@ class CheckedData(NamedTuple):
     unlabelled: int | None  # Number of items without labels; None if none are named
     left_out: tuple[tuple[str, str], ...]  # Names of unusable items, with reasons
     columns: list[ColumnFacts]  # Descriptions of a table's columns
+    networks: list[ToldNetwork]  # Networks whose files are at hand
     warnings: list[str]  # Sentences about probable mistakes in the data
 
     def facts(self) -> dict[str, Any]:
@@ -52,6 +59,7 @@ class CheckedData(NamedTuple):
         if self.left_out[SHOWN:]:
             lines.append(f"  ... and {len(self.left_out) - SHOWN:,} more")
         lines += column_lines(self.columns)
+        lines += [one.line() for one in self.networks]
         lines += [f"mind: {warning}" for warning in self.warnings]
         return [*lines, *([] if self.warnings else ["nothing looks wrong"])]
 
@@ -68,15 +76,49 @@ class CheckedData(NamedTuple):
 def check_data(project: Project, progress: Progress) -> CheckedData:
     """Read a project's items, and return a report on them.
 
-    Raises BadProject for data that a build would refuse.
+    Raises BadProject for data, and BadFeature for networks, that a build would refuse.
+    A network at an address is looked at only if a build has fetched it.
     """
+    project, absent = _with_networks(project, progress)
     with tempfile.TemporaryDirectory() as folder:
         with progress.stage("reading items", None) as on_progress:
             dataset = load_data(project, on_progress, Path(folder))
         if dataset.numbers is not None:
             project.of_numbers()  # refuses settings for classes
         unlabelled = read_unlabelled(project, dataset, Cache(Path(folder)), progress)
-        return _checked(dataset, unlabelled)
+        checked = _checked(dataset, unlabelled)
+    return checked._replace(
+        networks=_networks(project, dataset), warnings=checked.warnings + absent
+    )
+
+
+def _with_networks(project: Project, progress: Progress) -> tuple[Project, list[str]]:
+    """Return the project with networks whose files are at hand, and warnings."""
+    lacks = LacksWork("the file of a network was changed; a build fetches it again")
+    cache = ReadOnlyCache(project.path(FOLDER), lacks)
+    known, absent = list[NetworkTerms](), list[str]()
+    for one in project.features.networks:
+        if not one.fetched or cached_file(one, cache).is_file():
+            known.append(one)
+        else:
+            absent.append(
+                f"network {one.name!r} is not checked, since a build fetches its file"
+            )
+    features = msgspec.structs.replace(project.features, networks=known)
+    project = msgspec.structs.replace(project, features=features)
+    return with_network_files(project, cache, progress), absent
+
+
+def _networks(project: Project, dataset: Dataset) -> list[ToldNetwork]:
+    texts = TextColumns.of(project, dataset, {})
+    opened = network_features(project, dataset, texts).networks
+    told = []
+    for network, terms in zip(opened, project.features.networks, strict=True):
+        most = terms.most_columns
+        widths = [piece.width for piece in network.facts.pieces]
+        reduced = {k: most for k, width in enumerate(widths) if 0 < most < width}
+        told.append(told_network(network, reduced))
+    return told
 
 
 def _checked(dataset: Dataset, unlabelled: Dataset | None) -> CheckedData:
@@ -92,5 +134,6 @@ def _checked(dataset: Dataset, unlabelled: Dataset | None) -> CheckedData:
         None if unlabelled is None else len(unlabelled.items),
         dataset.skipped + (() if unlabelled is None else unlabelled.skipped),
         columns,
+        [],
         warnings,
     )

@@ -166,6 +166,8 @@ def _data_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
         f"{len(names)} features to choose from: {listed(names)}; models by "
         f"{built.learner.name}"
     )
+    for network in facts.networks or ():
+        yield f"  {network.line()}"
     yield from _quality_lines(facts, built)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polydom.indexer import build
-from polydom.indexer.building.candidates import say_odd_budgets
+from polydom.indexer.building.candidates import say_odd_budgets, say_slow_features
 from polydom.indexer.building.project import Project
 from tests.support.builds import projects
 
@@ -55,6 +55,22 @@ def test_money_is_not_taken_for_milliseconds(caplog: pytest.LogCaptureFixture) -
     assert "mean" not in said
 
 
+def test_features_that_no_budget_buys_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    costs = {"size": 1e-5, "lite0_1": 0.002, "lite0_2": 0.0071}
+    say_slow_features(costs, 0.0071, in_seconds=True)
+    assert caplog.messages == []
+    say_slow_features(costs, 0.002, in_seconds=True)
+    say_slow_features(costs, 0.0015, in_seconds=False)
+    assert caplog.messages == [
+        "search.budgets ends at 0.002, in seconds, and these features cost more, even "
+        "for the smallest item: 'lite0_2' (0.0071); they are left out",
+        "search.budgets ends at 0.0015, and these features cost more, even for the "
+        "smallest item: 'lite0_1' (0.002), 'lite0_2' (0.0071); they are left out",
+    ]
+
+
 def test_a_build_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = projects.texts(tmp_path)
     project = Project.load(folder / "PROJECT.toml")
@@ -67,3 +83,4 @@ def test_a_build_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
         with caplog.at_level(logging.WARNING):
             build(msgspec.structs.replace(project, search=search))
         assert said in caplog.text
+    assert "for the smallest item: 'text_length' (" in caplog.text

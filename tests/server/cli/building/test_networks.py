@@ -7,7 +7,12 @@ import onnx
 import pytest
 
 from polydom.indexer.building.project import Project
-from tests.support.networks.small_networks import of_images, of_texts, tokenizer
+from tests.support.networks.small_networks import (
+    of_columns,
+    of_images,
+    of_texts,
+    tokenizer,
+)
 from tests.support.processes.commands import run
 
 
@@ -109,3 +114,44 @@ def test_init_writes_a_project_with_a_network(
         assert code == 1
         assert message in said
         assert not Path("new/b.toml").exists()
+
+
+def test_check_says_what_networks_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(of_columns(2, classes=3), "net.onnx")
+    rows = "".join(f"{k % 7},{k % 5},{'xy'[k % 2]}\n" for k in range(60))
+    Path("rows.csv").write_text("a,b,label\n" + rows)
+    network = 'name = "net"\nfile = "net.onnx"\nkind = "record"\ncolumns = ["a", "b"]\n'
+    away = 'name = "away"\nkind = "record"\nfile = "https://none.invalid/net.onnx"\n'
+    away += f'sha256 = "{"0" * 64}"\n'
+    tables = "".join(f"[[features.networks]]\n{one}" for one in (network, away))
+    project = f'[data]\ntable = "rows.csv"\n{tables}'
+    Path("PROJECT.toml").write_text(project)
+    code, printed, _ = run(capsys, "check", "PROJECT.toml")
+    assert code == 0
+    *_, line, warning = printed.splitlines()
+    assert line.startswith("network 'net' reads records of a, b; pieces, with their ")
+    assert "(8)" in line
+    assert warning.startswith("mind: network 'away' is not checked, since a build")
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "PROJECT.toml",
+        "net.onnx",
+        "rows.csv",
+    ]
+    for change, message in (
+        ({'["a", "b"]': '["a", "c"]'}, "names the column 'c', which no row has"),
+        ({'"net.onnx"': '"none.onnx"'}, "none.onnx: No such file"),
+        (
+            {'columns = ["a", "b"]\n': "", '"record"': '"image"'},
+            "images need one input",
+        ),
+    ):
+        changed = project
+        for old, new in change.items():
+            changed = changed.replace(old, new)
+        Path("PROJECT.toml").write_text(changed)
+        code, _, said = run(capsys, "check", "PROJECT.toml")
+        assert code == 1
+        assert message in said
