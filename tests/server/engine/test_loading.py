@@ -1,7 +1,10 @@
 """From an index file to what answers with it."""
 
+import gc
 import os
 import sys
+import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +61,22 @@ def test_a_server_without_the_libraries_of_networks_ends_with_a_sentence(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(BadFeature, match=rf"need the library {library}; pip install"):
         create_app(tmp_path / "texts.pdx")
+
+
+def test_sessions_end_with_their_planner() -> None:
+    """A reload leaves nothing of the index before."""
+    index = with_networks.make_index("image")
+    assert index.package is not None
+    networks = tuple(map(replace, index.package.networks))  # no sessions yet
+    planner = load_planner(
+        replace(index, package=replace(index.package, networks=networks))
+    )
+    steps = {one.name: one for one in planner.extractor.steps}
+    session = weakref.ref(steps["net_32_1 map"].function.piece.session)  # type: ignore
+    assert session() is not None
+    del steps, planner, networks
+    gc.collect()
+    assert session() is None
 
 
 # Each index is asked in a process that has loaded no kernel for another.
