@@ -72,7 +72,7 @@ class ImageFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     colours: Colours
     resize: Resize
     # Pixels a side that all networks of an index share a decoded image of, if larger
-    shared: Annotated[int, Meta(ge=0, le=1 << 16)] = 0
+    shared: Annotated[int, Meta(ge=0, le=MOST_SIDE)] = 0
 
     @property
     def decoded(self) -> int:

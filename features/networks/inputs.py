@@ -87,7 +87,10 @@ class TextTokens:
     @cached_property
     def ready(self) -> tuple[Any, int]:
         """Function that divides a text, and the number of the token that fills up."""
-        tokenizer = read_tokenizer(self.tokenizer.content.tobytes())
+        try:
+            tokenizer = read_tokenizer(self.tokenizer.content.tobytes())
+        except ValueError as error:
+            raise BadFeature(f"it cannot be read: {error}") from error
         filler = (tokenizer.padding or {}).get("pad_id")
         for word in FILLERS:
             filler = tokenizer.token_to_id(word) if filler is None else filler

@@ -122,18 +122,19 @@ class Network:
     def open(self) -> None:
         """Make all sessions, and read the tokenizer, so that no item waits for them.
 
-        Raises BadFeature if ONNX Runtime cannot load a piece.
+        Raises BadFeature if a library cannot read a piece, or the tokenizer.
         """
-        for position, piece in enumerate(self._pieces):
-            try:
+        try:
+            for position, piece in enumerate(self._pieces):
+                where = f"network {self.facts.name!r}, piece {position + 1}"
                 if len(piece.model.content):
                     _ = piece.session
-            except BadFeature as error:
-                where = f"network {self.facts.name!r}, piece {position + 1}"
-                raise BadFeature(f"{where}: {error}") from error
-        if self.tokenizer is not None and len(self.tokenizer):
-            for begin, _ in self._chains:
-                _ = begin.function.ready  # type: ignore[attr-defined]
+            where = f"network {self.facts.name!r}, tokenizer"
+            if self.tokenizer is not None and len(self.tokenizer):
+                for begin, _ in self._chains:
+                    _ = begin.function.ready  # type: ignore[attr-defined]
+        except BadFeature as error:
+            raise BadFeature(f"{where}: {error}") from error
 
     @cached_property
     def _chains(self) -> list[tuple[Step, list[Step]]]:

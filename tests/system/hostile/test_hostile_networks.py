@@ -266,7 +266,7 @@ def test_another_model_is_refused_at_the_warm_up(
     models = (BAD_MODELS[name](), *open_small("image").models[1:])
     file = saved(tmp_path / "x.pdx", replace(open_small("image"), models=models))
     Index.load(file)
-    with pytest.raises(PolydomError, match="net_32_1") as caught:
+    with pytest.raises(PolydomError, match="net") as caught:
         open_translator(file, [])
     assert len(str(caught.value)) < 400
     assert capfd.readouterr() == ("", "")
