@@ -45,7 +45,7 @@ class NetworkTerms(
         SHA-256 of the file in hexadecimal; needed for an address.
     outputs
         Names of the tensors at which the network is cut, in order. "auto" cuts it at up
-        to four places, one of them its end. "end" does not cut it.
+        to four places, and at its end. "end" does not cut it.
     names
         Names of the pieces, as many as `outputs`, instead of 1, 2 and so on.
     pool
@@ -58,9 +58,11 @@ class NetworkTerms(
     sides
         Of images: pixels a side of the network's input, one chain of features for each.
         By default the side that the file states, or else 128 and 224.
-    mean, std
-        Of images: what is subtracted from red, green and blue, and what the difference
-        is divided by. Both are in the unit that `scale` gives.
+    mean
+        Of images: what is subtracted from red, green and blue, in the unit that `scale`
+        gives. By default nothing.
+    std
+        Of images: what red, green and blue are divided by then. By default 1.
     scale
         Of images: factor of the pixels' values 0 to 255. By default 1/255, and 1 for a
         network that takes bytes.

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
+from polydom.features.networks.terms import NetworkTerms
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.project_tables.cluster import Cluster
 from polydom.indexer.building.project_tables.costs import Costs
@@ -26,6 +27,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "data": Data,
     "features": Features,
     "columns": Columns,
+    "networks": NetworkTerms,
     "quality": Quality,
     "search": Search,
     "costs": Costs,
@@ -38,6 +40,7 @@ DEFAULTS = {"exits.alpha": ALPHA, "exits.confidence": CONFIDENCE}
 VALUES = {
     "top.learner": "table, or a name",
     "features.columns": "tables, see below",
+    "features.networks": "tables, see below",
     "search.sizes": "two numbers above 0, or two pairs of such",
     "search.budgets": "two numbers above 0",
 }
@@ -82,16 +85,19 @@ def values(hint: Any) -> list[str]:
     if origin in (Union, UnionType):
         some = (one for one in inner if one not in (NoneType, msgspec.UnsetType))
         return [word for one in some for word in values(one)]
-    if origin is list:
+    if origin in (list, tuple):
         return [f"list of {_many(values(inner[0]))}"]
     if origin is dict:
         return [f"table of {_many(values(inner[1]))}"]
-    return {str: ["text"], bool: ["`true`", "`false`"], Any: ["value"]}[hint]
+    words = {str: ["text"], float: ["number"], Any: ["value"]}
+    return {**words, bool: ["`true`", "`false`"]}[hint]
 
 
 def _many(words: list[str]) -> str:
     """The same of several values."""
-    first, *others = (re.sub(r"^(text|number|value|table)", r"\1s", w) for w in words)
+    first, *others = (
+        re.sub(r"^(text|(?:whole )?number|value|table)", r"\1s", w) for w in words
+    )
     return " or ".join((first, *others))
 
 

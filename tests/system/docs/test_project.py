@@ -6,6 +6,7 @@ import tomllib
 import msgspec
 import pytest
 
+from polydom.features.networks.terms import NetworkTerms
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.project_tables.cluster import Cluster
 from polydom.indexer.building.project_tables.costs import Costs
@@ -21,6 +22,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "`[data]`": Data,
     "`[features]`": Features,
     "`[[features.columns]]`": Columns,
+    "`[[features.networks]]`": NetworkTerms,
     "`[quality]`": Quality,
     "`[search]`": Search,
     "`[costs]`": Costs,
