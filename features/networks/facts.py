@@ -20,7 +20,7 @@ Size = Annotated[int, Meta(ge=1, le=MOST_SIDE)]
 Length = Annotated[int, Meta(ge=1, le=MOST_TOKENS)]
 Axis = Annotated[int, Meta(ge=1, le=7)]
 OfImage = Literal["float32", "float16", "uint8"]
-OfText = Literal["int64", "int32"]
+OfText = Literal["int64", "int32", "float32", "bool"]
 OfRecord = Literal["float32", "float64", "int64", "int32", "string"]
 TextInput = Literal["ids", "mask", "types"]
 

@@ -36,6 +36,9 @@ from .vocabulary import refuse_other_words
 SIDES = (128, 224)  # pixels a side, if the network leaves them open
 TOKENS = (32, 128)
 WHOLE = 1 / 255
+# Types of the numbers of tokens, and of the mask, which some exports have as floats
+NUMBER_TYPES = ("int64", "int32")
+MASK_TYPES = (*NUMBER_TYPES, "float32", "bool")
 # Words in the names of a text network's inputs, by what the input gets.
 TEXT_NAMES: tuple[tuple[TextInput, tuple[str, ...]], ...] = (
     ("mask", ("mask",)),
@@ -249,7 +252,8 @@ def _text(terms: NetworkTerms, inputs: Sequence[Input], where: str) -> TextFacts
     roles: list[TextInput] = []
     for one in inputs:
         role = _role(one.name) if len(inputs) > 1 else "ids"
-        if role is None or role in roles or one.dtype not in ("int64", "int32"):
+        types = MASK_TYPES if role == "mask" else NUMBER_TYPES
+        if role is None or role in roles or one.dtype not in types:
             described = "; ".join(each.described for each in inputs)
             raise BadFeature(
                 f"{where} has the inputs {described}; a network of texts needs whole "

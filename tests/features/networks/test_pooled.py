@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
@@ -84,6 +85,21 @@ def test_columns_of_a_text_are_of_its_own_tokens(
     rows = states[0, :1] if pool == "first" else states[0, :5]
     expected = [sum(column) / len(rows) for column in rows.T.tolist()]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("elements", [TensorProto.FLOAT, TensorProto.BOOL])
+def test_a_mask_may_be_of_floats_or_booleans(tmp_path: Path, elements: int) -> None:
+    found = []
+    (tmp_path / "tokenizer.json").write_bytes(tokenizer())
+    own = str(tmp_path / "tokenizer.json")
+    for kind in (TensorProto.INT64, elements):
+        model = of_texts(tokens=8)
+        model.graph.input[1].type.tensor_type.elem_type = kind
+        (tmp_path / "x.onnx").write_bytes(model.SerializeToString())
+        terms = network("x", tmp_path / "x.onnx", kind="text", tokenizer=own)
+        feature = open_network(terms).feature(0, 0)
+        found.append(Extractor([feature], [8]).extract(text_item("win cash hello")))
+    assert np.array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize("last", [False, True])
