@@ -8,8 +8,9 @@ trained on other images, and a logistic regression on its output. It says whethe
 scene is nature, or built by people. A third of the images was its training; from the
 others polydom builds an index: "told" knows their classes from the classifier alone,
 "true" from people. Early exits are calibrated on the classifier's own images, too,
-without their labels. All are asked for images that neither has seen, one by one in this
-process; `agrees` is the share of answers that are the classifier's.
+without their labels, and their index prefers the set that has cheap features before the
+classifier to the classifier alone. All are asked for images that neither has seen, one
+by one in this process; `agrees` is the share of answers that are the classifier's.
 
 The second table is about the model on top of a classifier's columns, for all kinds of
 scenes: columns that are probabilities or raw scores, many or few items, and what a
@@ -55,6 +56,7 @@ CHEAP = ["thumbnail", "colour_histogram", "small_hog", "intensity_histogram"]
 SIDE, QUICK_SIDE = 224, 32
 BUDGETS_MS, ENOUGH_MS = (2.0, 3.0, 5.0, 8.0, 12.0), 1000.0
 ALPHAS = (0.02, 0.05)
+BEFORE_US = 3000.0  # What cheap features may take before the classifier
 ASKED, QUICK_ASKED = 600, 20
 WARM = 30
 C, QUICK_C = 0.1, 100.0  # of the regression
@@ -167,6 +169,7 @@ def project(
     }
     if alpha is not None:
         content["data"]["unlabelled"] = "others"
+        content["search"]["negligible_us"] = BEFORE_US
     if quick:
         content |= {"workers": 1, "costs": {"items": 12, "repeats": 1}}
         content["features"]["use"] = CHEAP[:1]
