@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +17,46 @@ from tests.support.builds.curves import RECTANGLE, Candidates, pair_candidates
 from tests.support.indexes import served
 from tests.support.oracles.lookups import best_accuracy
 
+
 # 1 ms at accuracy 0.7; 2 ms + 1 us * n at 0.9
-INDEX = Index.from_candidates([[1e-3, 0.0], [2e-3, 1e-6]], [0.7, 0.9], (1, 10_000))
+@cache
+def small_index() -> Index:
+    curves = [[1e-3, 0.0], [2e-3, 1e-6]]
+    return Index.from_candidates(curves, [0.7, 0.9], (1, 10_000))
 
 
 def test_best_takes_the_dearer_candidate_exactly_at_its_cost() -> None:
-    cost_s = INDEX.cost_s(1, 500)
-    assert INDEX.best(500, cost_s) == Candidate(1, cost_s, 0.9)
-    assert INDEX.best(500, np.nextafter(cost_s, 0)).row == 0
+    cost_s = small_index().cost_s(1, 500)
+    assert small_index().best(500, cost_s) == Candidate(1, cost_s, 0.9)
+    assert small_index().best(500, np.nextafter(cost_s, 0)).row == 0
 
 
 def test_best_says_what_the_cheapest_would_cost() -> None:
     with pytest.raises(NothingFits, match="cheapest model's 1,000 us") as caught:
-        INDEX.best(size=500, budget_s=0.5e-3)
+        small_index().best(size=500, budget_s=0.5e-3)
     assert caught.value.cheapest_s == 1e-3
 
 
 @pytest.mark.parametrize("size", [0, -1, float("nan"), float("inf")])
 def test_best_refuses_a_size_that_is_no_size(size: float) -> None:
     with pytest.raises(BadInput, match="size is"):
-        INDEX.best(size=size, budget_s=1.0)
+        small_index().best(size=size, budget_s=1.0)
 
 
 @pytest.mark.parametrize("budget_s", [-1e-9, float("nan")])
 def test_best_refuses_a_budget_that_is_none(budget_s: float) -> None:
     with pytest.raises(BadInput, match="budget_s is"):
-        INDEX.best(size=1, budget_s=budget_s)
+        small_index().best(size=1, budget_s=budget_s)
 
 
 def test_best_gives_the_most_accurate_for_a_budget_without_end() -> None:
-    assert INDEX.best(size=1, budget_s=float("inf")).row == 1
+    assert small_index().best(size=1, budget_s=float("inf")).row == 1
 
 
 @pytest.mark.parametrize("size", [0.5, 1e6])
 def test_best_keeps_the_budget_outside_the_indexed_sizes(size: float) -> None:
-    found = INDEX.best(size, 2.5e-3)
-    assert found.cost_s == INDEX.cost_s(found.row, size) <= 2.5e-3
+    found = small_index().best(size, 2.5e-3)
+    assert found.cost_s == small_index().cost_s(found.row, size) <= 2.5e-3
 
 
 @given(
@@ -103,10 +108,10 @@ def test_index_is_the_same_after_saving_and_loading(tmp_path: Path) -> None:
 
 
 def test_bare_index_saves_and_loads(tmp_path: Path) -> None:
-    INDEX.save(tmp_path / "a.pdx")
+    small_index().save(tmp_path / "a.pdx")
     loaded = Index.load(tmp_path / "a.pdx")
     assert loaded.package is None
-    assert loaded.best(500, 1.0) == INDEX.best(500, 1.0)
+    assert loaded.best(500, 1.0) == small_index().best(500, 1.0)
     assert len(loaded.version) == 64
 
 
@@ -156,7 +161,7 @@ def test_rescaled_index_leaves_what_is_no_measured_time() -> None:
 
 def test_bare_index_has_no_parts_to_rescale() -> None:
     with pytest.raises(BadInput, match="no parts"):
-        INDEX.rescaled(MachineFactors(1.0, np.ones(0), np.ones(0), 1.0), [])
+        small_index().rescaled(MachineFactors(1.0, np.ones(0), np.ones(0), 1.0), [])
 
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
@@ -286,9 +291,10 @@ def test_index_file_with_numbers_changed_is_refused_or_answers(
 
 
 # by height alone; by width times height
-PAIRS = Index.from_candidates(
-    [[0, 0, 1e-6, 0, 0, 0], [1e-3, 0, 0, 0, 2e-8, 0]], [0.7, 0.9], ((8, 8), (4e3, 4e3))
-)
+@cache
+def pair_index() -> Index:
+    curves = [[0, 0, 1e-6, 0, 0, 0], [1e-3, 0, 0, 0, 2e-8, 0]]
+    return Index.from_candidates(curves, [0.7, 0.9], ((8, 8), (4e3, 4e3)))
 
 
 @given(
@@ -327,7 +333,7 @@ def test_index_of_pairs_saves_and_loads(tmp_path: Path) -> None:
 
 def test_nothing_fits_names_both_numbers_of_a_size() -> None:
     with pytest.raises(NothingFits, match="for an item of size 640 x 480"):
-        PAIRS.best((640.0, 480.0), 1e-6)
+        pair_index().best((640.0, 480.0), 1e-6)
 
 
 @pytest.mark.parametrize("size", [640.0, (0.0, 1.0), (1.0, float("nan")), (1, 2, 3)])
@@ -335,12 +341,12 @@ def test_best_of_pairs_refuses_a_size_that_is_no_pair(size: Any) -> None:
     with pytest.raises(
         BadInput, match=r"size is .* 2 numbers, finite and greater than 0,"
     ):
-        PAIRS.best(size, 1.0)
+        pair_index().best(size, 1.0)
 
 
 def test_best_refuses_a_pair_where_sizes_are_numbers() -> None:
     with pytest.raises(BadInput, match=r"size is \(1, 2\); 1 number, finite"):
-        INDEX.best((1, 2), 1.0)
+        small_index().best((1, 2), 1.0)
 
 
 @pytest.mark.parametrize("sizes", [(0, 9), ((0, 1), (9, 9))])
@@ -387,7 +393,7 @@ def test_index_file_of_pairs_that_contradicts_itself_is_refused(
 def test_index_is_shown_short() -> None:
     index = served.make_index()
     assert len(repr(index)) < 100
-    assert repr(INDEX) == "<Index of 2 candidates, sizes 1 to 10000>"
+    assert repr(small_index()) == "<Index of 2 candidates, sizes 1 to 10000>"
 
 
 def test_index_cannot_be_changed_and_changes_nothing_of_its_caller() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Mean, Prior
 from tests.support.examples import few
+from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import (
     assert_agrees,
     bundled,
@@ -44,6 +46,7 @@ from tests.support.models.agreement import (
 )
 
 
+@cache
 def _fitted() -> dict[str, Any]:
     X, y = bundled("iris")
     X[::7, 1] = np.nan
@@ -73,8 +76,19 @@ def _fitted() -> dict[str, Any]:
         }
 
 
-FITTED = _fitted()
-MODELS: dict[str, Model] = {name: compile_model(e) for name, e in FITTED.items()}
+NAMES: tuple[str, ...] = (
+    "prior",
+    "linear",
+    "gaussian",
+    "forest",
+    "boosting",
+    "histogram",
+    "mean",
+)
+NAMES += ("ridge", "poisson", "forest of numbers", "counts")
+MODELS: AtFirstUse[str, Model] = AtFirstUse(
+    NAMES, lambda name: compile_model(_fitted()[name])
+)
 CONSTANT = {"prior", "mean"}
 REFUSING = ("linear", "gaussian", "ridge", "poisson")  # as scikit-learn does
 
@@ -186,7 +200,7 @@ def test_estimator_without_compiled_form_is_named(estimator: Any, message: str) 
 
 def test_columns_that_do_not_fit_the_estimator_are_refused() -> None:
     with pytest.raises(BadModel, match=r"3 columns given.*which was fitted on 4"):
-        compile_model(FITTED["forest"], np.arange(3))
+        compile_model(_fitted()["forest"], np.arange(3))
 
 
 def test_mean_of_labels_and_weights() -> None:

@@ -1,7 +1,7 @@
 """The one door for rows, and how models and schedules present themselves."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.scoring.prior import Prior
 from polydom.models.scoring.remaining_bounds import bound_remaining
 from polydom.models.scoring.rows import take_row, take_rows
+from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import bundled
 
 pandas = pytest.importorskip("pandas")
@@ -38,50 +39,66 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "nullable frame": lambda X: pandas.DataFrame(X).astype("Float64"),
     "float16 or not": lambda X: X.astype(np.longdouble),
 }
-FOREST = RandomForestClassifier(9, random_state=0)
-MODELS: dict[str, Any] = {
-    "forest": compile(FOREST.fit(X, TWO)),
-    "lattices": compile(
-        LatticeEnsembleClassifier(5, 2, epochs=30, random_state=0).fit(X, TWO)
-    ),
-    "linear": compile(
-        make_pipeline(StandardScaler(), LogisticRegression()).fit(X, TWO)
-    ),
+LEARNERS: dict[str, Any] = {
+    "forest": RandomForestClassifier(9, random_state=0),
+    "lattices": LatticeEnsembleClassifier(5, 2, epochs=30, random_state=0),
+    "linear": make_pipeline(StandardScaler(), LogisticRegression()),
 }
-MANY = compile(RandomForestClassifier(9, random_state=0).fit(X, Y))
-REGRESSOR = compile(RandomForestRegressor(5, random_state=0).fit(X, Y))
+# models are made when a test first asks for one: at import each process would make all
+MODELS: AtFirstUse[str, Any] = AtFirstUse(
+    LEARNERS, lambda name: compile(LEARNERS[name].fit(X, TWO))
+)
 
 
+@cache
+def many() -> Any:
+    return compile(RandomForestClassifier(9, random_state=0).fit(X, Y))
+
+
+@cache
+def regressor() -> Any:
+    return compile(RandomForestRegressor(5, random_state=0).fit(X, Y))
+
+
+@cache
 def exits_of(name: str) -> Any:
     ensemble = MODELS[name]
     schedule = fit_schedule(ensemble.base_scores(X), ensemble.threshold, 0.01)
     return ensemble.early_exit(schedule)
 
 
+@cache
 def margin_exits() -> Any:
-    schedule = fit_margin_schedule(MANY.base_scores(X), 0.01, bias=MANY.bias)
-    return MANY.early_exit(schedule)
+    schedule = fit_margin_schedule(many().base_scores(X), 0.01, bias=many().bias)
+    return many().early_exit(schedule)
 
 
-def entrances() -> dict[str, Callable[[Any], Any]]:
-    found: dict[str, Callable[[Any], Any]] = {}
-    for name, ensemble in MODELS.items():
-        exits = exits_of(name)
-        found |= {
-            f"{name} predict": ensemble.predict,
-            f"{name} base scores": ensemble.base_scores,
-            f"{name} decision function": ensemble.decision_function,
-            f"{name} class scores": ensemble.classifier.predict_scores,
-            f"{name} exits": exits.predict,
-        }
-    found["margin exits"] = margin_exits().predict
-    found["regressor"] = REGRESSOR.predict
-    found["regressor base scores"] = REGRESSOR.base_scores
-    found["bayes"] = compile_model(GaussianNB().fit(X, Y)).predict
-    return found
+# What takes rows of each ensemble, and of others.
+OF_ENSEMBLES: dict[str, Callable[[str], Any]] = {
+    "predict": lambda name: MODELS[name].predict,
+    "base scores": lambda name: MODELS[name].base_scores,
+    "decision function": lambda name: MODELS[name].decision_function,
+    "class scores": lambda name: MODELS[name].classifier.predict_scores,
+    "exits": lambda name: exits_of(name).predict,
+}
+OTHERS: dict[str, Callable[[], Any]] = {
+    "margin exits": lambda: margin_exits().predict,
+    "regressor": lambda: regressor().predict,
+    "regressor base scores": lambda: regressor().base_scores,
+    "bayes": lambda: compile_model(GaussianNB().fit(X, Y)).predict,
+}
 
 
-ENTRANCES = entrances()
+def entrance(name: str) -> Any:
+    if name in OTHERS:
+        return OTHERS[name]()
+    model, _, way = name.partition(" ")
+    return OF_ENSEMBLES[way](model)
+
+
+ENTRANCES: AtFirstUse[str, Callable[[Any], Any]] = AtFirstUse(
+    [*(f"{name} {way}" for name in LEARNERS for way in OF_ENSEMBLES), *OTHERS], entrance
+)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -117,22 +134,33 @@ def listed(model: Any, row: Any) -> Any:
     return model.answer(row)[1]
 
 
-def singles() -> dict[str, Callable[[Any], Any]]:
-    found: dict[str, Callable[[Any], Any]] = {}
-    for name, ensemble in MODELS.items():
-        model: Any = ensemble.classifier
-        found |= {
-            f"{name} choose": model.choose,
-            f"{name} scores": partial(listed, model),
-            f"{name} answer": model.answer,
-            f"{name} exits": exits_of(name).choose,
-        }
-    found["margin exits"] = margin_exits().choose
-    found["regressor"] = REGRESSOR.predict_one
-    return found
+# What takes a row of each ensemble, and of others.
+ONE_OF_ENSEMBLES: dict[str, Callable[[str], Any]] = {
+    "choose": lambda name: MODELS[name].classifier.choose,
+    "scores": lambda name: partial(listed, MODELS[name].classifier),
+    "answer": lambda name: MODELS[name].classifier.answer,
+    "exits": lambda name: exits_of(name).choose,
+}
+OTHER_SINGLES: dict[str, Callable[[], Any]] = {
+    "margin exits": lambda: margin_exits().choose,
+    "regressor": lambda: regressor().predict_one,
+}
 
 
-SINGLES = singles()
+def single(name: str) -> Any:
+    if name in OTHER_SINGLES:
+        return OTHER_SINGLES[name]()
+    model, _, way = name.partition(" ")
+    return ONE_OF_ENSEMBLES[way](model)
+
+
+SINGLES: AtFirstUse[str, Callable[[Any], Any]] = AtFirstUse(
+    [
+        *(f"{name} {way}" for name in LEARNERS for way in ONE_OF_ENSEMBLES),
+        *OTHER_SINGLES,
+    ],
+    single,
+)
 
 
 @pytest.mark.parametrize("name", SINGLES)
@@ -187,9 +215,10 @@ def test_scores_of_a_schedule_come_by_the_same_door() -> None:
 
 
 def shown() -> list[Any]:
-    forest, many = MODELS["forest"], margin_exits()
+    forest = MODELS["forest"]
     exits = exits_of("forest")
-    found = [exits, forest, many, MANY, REGRESSOR, Prior.fit(Y), MANY.terms]
+    found = [exits, forest, margin_exits(), many(), regressor(), Prior.fit(Y)]
+    found.append(many().terms)
     for ensemble in MODELS.values():
         scorer, head = ensemble.classifier.scorer, ensemble.classifier.head
         found += [ensemble.classifier, scorer, head, scorer.preparation]
@@ -197,16 +226,16 @@ def shown() -> list[Any]:
         found += [] if packed is None else [packed]
     scores = forest.base_scores(X)
     found.append(fit_schedule(scores, forest.threshold, 0.01))
-    found.append(fit_margin_schedule(MANY.base_scores(X), 0.01, bias=MANY.bias))
+    found.append(fit_margin_schedule(many().base_scores(X), 0.01, bias=many().bias))
     return [*found, bound_remaining(*forest.bounds())]
 
 
-@pytest.mark.parametrize("thing", shown(), ids=lambda thing: type(thing).__name__)
-def test_reprs_are_short_and_name_what_they_are(thing: Any) -> None:
-    text = repr(thing)
-    assert type(thing).__name__ in text
-    assert len(text) < 300
-    assert "array" not in text
+def test_reprs_are_short_and_name_what_they_are() -> None:
+    for thing in shown():
+        text = repr(thing)
+        assert type(thing).__name__ in text
+        assert len(text) < 300
+        assert "array" not in text
 
 
 def test_repr_tells_kind_count_columns_and_classes() -> None:

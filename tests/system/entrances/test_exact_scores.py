@@ -10,6 +10,7 @@ import csv
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,17 +47,36 @@ BATCH = "/v1/batch?budget_ms=60000"
 
 
 TREES, LABELS = 40, ("no", "yes")
-PACKAGE: Any = make_index().package
-FOLLOWER = PACKAGE.early_exits[2]
 ROWS = draw_rows(300, 2)
-CODES, USED = FOLLOWER.choices(ROWS)
-WHOLE = PACKAGE.models[2].predict_scores(ROWS).argmax(axis=1)
-# For the second class: the first row is sure early, the next takes all trees.
-EASY, HARD = (
-    record_of(ROWS[np.flatnonzero((CODES == 1) & (WHOLE == 1) & chosen)[0]])
-    for chosen in (USED < TREES, USED == TREES)
-)
-PEOPLE = [EASY, HARD, *map(record_of, ROWS[:4])]
+
+
+def package() -> Any:
+    return make_index().package
+
+
+def follower() -> Any:
+    return package().early_exits[2]
+
+
+@cache
+def found(early: bool) -> dict[str, float]:
+    """The first person for whose second class some trees, or only all, are enough."""
+    codes, used = follower().choices(ROWS)
+    whole = package().models[2].predict_scores(ROWS).argmax(axis=1)
+    chosen = used < TREES if early else used == TREES
+    return record_of(ROWS[np.flatnonzero((codes == 1) & (whole == 1) & chosen)[0]])
+
+
+def easy_one() -> dict[str, float]:
+    return found(True)
+
+
+def hard_one() -> dict[str, float]:
+    return found(False)
+
+
+def people() -> list[dict[str, float]]:
+    return [easy_one(), hard_one(), *map(record_of, ROWS[:4])]
 
 
 def save_index(folder: Path) -> Path:
@@ -281,13 +301,13 @@ SILENT = {"by_oip", "by_grpc"}
 
 def whole(record: Any) -> dict[str, float]:
     """Scores of the whole model, by itself."""
-    scores = PACKAGE.models[2].answer(row_of(record))[1]
+    scores = package().models[2].answer(row_of(record))[1]
     return dict(zip(LABELS, scores, strict=True))
 
 
 def early_scores(record: Any) -> Any:
     """Scores of an early answer, by the evaluator itself."""
-    scores = FOLLOWER.answer(row_of(record)).scores
+    scores = follower().answer(row_of(record)).scores
     return pytest.approx(dict(zip(LABELS, scores, strict=True)))
 
 
@@ -305,24 +325,30 @@ def test_every_entrance_gives_scores_of_early_and_of_whole_answers(
         answered: Said = getattr(entrances, name)(record, exact, *more)
         return answered
 
-    early = by(EASY, exact=False)
+    early = by(easy_one(), exact=False)
     assert (early.label, early.of, early.early) == ("yes", TREES, True)
-    assert early.scores == (None if name in SILENT else early_scores(EASY))
+    assert early.scores == (None if name in SILENT else early_scores(easy_one()))
     assert early.used is not None
     assert early.used < TREES
-    exact = by(EASY, exact=True)
-    assert exact == ("yes", None if name in SILENT else whole(EASY), None, None, False)
-    last = by(HARD, exact=False)
+    exact = by(easy_one(), exact=True)
+    assert exact == (
+        "yes",
+        None if name in SILENT else whole(easy_one()),
+        None,
+        None,
+        False,
+    )
+    last = by(hard_one(), exact=False)
     assert (last.label, last.used, last.of) == ("yes", TREES, TREES)
     assert not last.early
     if name not in SILENT:
-        assert last.scores == pytest.approx(whole(HARD))
+        assert last.scores == pytest.approx(whole(hard_one()))
 
 
 def likeliest() -> list[int]:
-    """Which of PEOPLE are most likely of the second class, by whole models."""
-    scores = [whole(person)["yes"] for person in PEOPLE]
-    return sorted(range(len(PEOPLE)), key=lambda k: -scores[k])[:2]
+    """Which people are most likely of the second class, by whole models."""
+    scores = [whole(person)["yes"] for person in people()]
+    return sorted(range(len(people())), key=lambda k: -scores[k])[:2]
 
 
 @pytest.mark.parametrize("exact", [None, "false", "true"])
@@ -332,27 +358,27 @@ def test_a_list_of_the_likeliest_has_scores_whoever_asks(
     terms = {"label": "yes", "top": "2", "budget_ms": "60000"}
     if exact is not None:
         terms["exact"] = exact
-    body = "".join(json.dumps({"record": person}) + "\n" for person in PEOPLE)
+    body = "".join(json.dumps({"record": person}) + "\n" for person in people())
     reply = entrances.client.post(
         "/v1/batch", params=terms, content=body, headers=LINES
     )
     *listed, totals = map(decode, reply.text.splitlines())
-    assert totals["items"] == len(PEOPLE)
+    assert totals["items"] == len(people())
     assert [entry["item"] for entry in listed] == likeliest()
     for entry in listed:
-        assert entry["scores"] == whole(PEOPLE[entry["item"]])
+        assert entry["scores"] == whole(people()[entry["item"]])
         assert "base_models" not in entry
 
 
 def test_a_list_that_is_scored_or_asked_by_a_client_has_scores(
     entrances: Entrances,
 ) -> None:
-    rows = entrances.score(PEOPLE, ".jsonl", "--label", "yes", "--top", 2)
+    rows = entrances.score(people(), ".jsonl", "--label", "yes", "--top", 2)
     assert [int(row["item"]) for row in rows] == likeliest()
-    expected = [whole(PEOPLE[k]) for k in likeliest()]
+    expected = [whole(people()[k]) for k in likeliest()]
     assert [row["scores"] for row in rows] == expected
     with Client(entrances.url) as client:
-        given = client.predict_batch(PEOPLE, total_budget_ms=9e4, label="yes", top=2)
+        given = client.predict_batch(people(), total_budget_ms=9e4, label="yes", top=2)
         assert [said(entry).scores for entry in list(given)[:-1]] == expected
 
 
@@ -364,10 +390,10 @@ def test_tensors_of_scores_are_those_of_the_answer(
     parameters = {} if exact is None else {"exact": exact}
     named = None if outputs is None else [{"name": name} for name in outputs]
     for answered in (
-        entrances.infer(EASY, named, **parameters),
-        entrances.infer_grpc(EASY, outputs, **parameters),
+        entrances.infer(easy_one(), named, **parameters),
+        entrances.infer_grpc(easy_one(), outputs, **parameters),
     ):
-        expected = whole(EASY) if exact else early_scores(EASY)
+        expected = whole(easy_one()) if exact else early_scores(easy_one())
         assert (answered.label, answered.scores) == ("yes", expected)
         assert bool(answered.of) == answered.early == (not exact)
 
@@ -376,10 +402,10 @@ def test_scores_as_classification_are_those_of_the_answer(
     entrances: Entrances,
 ) -> None:
     best = {"name": "scores", "parameters": {"classification": 1}}
-    text = json.dumps(EASY)
+    text = json.dumps(easy_one())
     tensor = {"name": "record", "shape": [1], "datatype": "BYTES", "data": [text]}
-    early = FOLLOWER.answer(row_of(EASY)).scores[1]
-    for exact, score in ((True, whole(EASY)["yes"]), (False, early)):
+    early = follower().answer(row_of(easy_one())).scores[1]
+    for exact, score in ((True, whole(easy_one())["yes"]), (False, early)):
         parameters = {"exact": exact}
         body = {"inputs": [tensor], "outputs": [best], "parameters": parameters}
         answer = entrances.client.post("/v2/models/people/infer", json=body).json()
@@ -389,7 +415,7 @@ def test_scores_as_classification_are_those_of_the_answer(
 def test_an_inference_of_several_items_stops_each_where_it_is_sure(
     entrances: Entrances,
 ) -> None:
-    texts = [json.dumps(person) for person in PEOPLE]
+    texts = [json.dumps(person) for person in people()]
     tensor = {
         "name": "record",
         "shape": [len(texts)],
@@ -409,19 +435,20 @@ def test_an_inference_of_several_items_stops_each_where_it_is_sure(
         reply = entrances.client.post("/v2/models/people/infer", json=body).json()
         usual = {one["name"]: one["data"] for one in reply["outputs"]}
         assert usual == {name: given[exact][name] for name in ("label", "scores")}
-    chosen = [PACKAGE.models[2].choose(row_of(person)) for person in PEOPLE]
+    chosen = [package().models[2].choose(row_of(person)) for person in people()]
     assert given[True]["label"] == [LABELS[code] for code in chosen]
-    followed = [FOLLOWER.choose(row_of(person)) for person in PEOPLE]
+    followed = [follower().choose(row_of(person)) for person in people()]
     assert given[False]["label"] == [LABELS[code] for code in followed]
     assert given[False]["label"] != given[True]["label"]
     assert given[True]["reason"] == [""] * len(texts)
     assert given[True]["early"] == [False] * len(texts)
-    early = [entrances.by_json(person, False).early for person in PEOPLE]
+    early = [entrances.by_json(person, False).early for person in people()]
     assert given[False]["early"] == early
     assert [reason == "sure" for reason in given[False]["reason"]] == early
-    flat = [score for person in PEOPLE for score in whole(person).values()]
+    flat = [score for person in people() for score in whole(person).values()]
     assert given[True]["scores"] == flat
-    followed = [one for person in PEOPLE for one in FOLLOWER.answer(row_of(person))[2]]
+    answers = [follower().answer(row_of(person)) for person in people()]
+    followed = [score for answer in answers for score in answer[2]]
     assert given[False]["scores"] == pytest.approx(followed)
 
 
@@ -429,21 +456,21 @@ def test_an_inference_of_several_items_stops_each_where_it_is_sure(
 def test_the_prior_has_scores_and_follows_no_schedule(
     entrances: Entrances, exact: bool
 ) -> None:
-    body = {"record": EASY, "budget_ms": 0, "exact": exact}
+    body = {"record": easy_one(), "budget_ms": 0, "exact": exact}
     answer = entrances.client.post("/v1/predict", json=body).json()
     assert (answer["features"], answer["reason"]) == ([], "infeasible")
-    prior = PACKAGE.models[0].answer(ROWS[0])[1]
+    prior = package().models[0].answer(ROWS[0])[1]
     assert answer["scores"] == dict(zip(LABELS, prior, strict=True))
     assert said(answer)[2:] == (None, None, False)
 
 
 def test_bounds_hold_for_the_whole_models_scores(entrances: Entrances) -> None:
-    body = {"record": EASY, "budget_ms": 900}
+    body = {"record": easy_one(), "budget_ms": 900}
     answer = entrances.client.post("/v1/predict", json=body).json()
     assert (answer["reason"], answer["early"]) == ("sure", True)
     assert answer["score_bounds"].keys() == set(LABELS)
     for label, (least, most) in answer["score_bounds"].items():
-        assert least <= whole(EASY)[label] <= most
+        assert least <= whole(easy_one())[label] <= most
         assert least <= answer["scores"][label] <= most
 
 
@@ -461,7 +488,11 @@ def test_clients_that_know_no_schedule_read_what_they_always_did(
         body = {"record": record, "budget_ms": 900, **terms}
         return entrances.client.post("/v1/predict", json=body).content
 
-    for content in (asked(EASY, exact=True), asked(HARD), asked(EASY)):
+    for content in (
+        asked(easy_one(), exact=True),
+        asked(hard_one()),
+        asked(easy_one()),
+    ):
         old = msgspec.json.decode(content, type=OldAnswer)
         assert old.scores.keys() == set(LABELS)
 
@@ -472,13 +503,16 @@ def test_rows_of_a_file_say_which_answers_are_early(
 ) -> None:
     if ending == ".parquet":
         pytest.importorskip("pyarrow")
-    early, last = map(said, entrances.score([EASY, HARD], ending))
+    early, last = map(said, entrances.score([easy_one(), hard_one()], ending))
     assert (early.label, early.of, early.early) == ("yes", TREES, True)
-    assert early.scores == early_scores(EASY)
-    assert last.scores == pytest.approx(whole(HARD))
+    assert early.scores == early_scores(easy_one())
+    assert last.scores == pytest.approx(whole(hard_one()))
     assert last[2:] == (TREES, TREES, False)
-    rows = [said(row) for row in entrances.score([EASY, HARD], ending, "--exact")]
-    for row, record in zip(rows, (EASY, HARD), strict=True):
+    rows = [
+        said(row)
+        for row in entrances.score([easy_one(), hard_one()], ending, "--exact")
+    ]
+    for row, record in zip(rows, (easy_one(), hard_one()), strict=True):
         assert row.scores == pytest.approx(whole(record))
         assert row[2:] == (None, None, False)
 
@@ -494,10 +528,10 @@ def test_a_run_goes_on_only_with_the_same_choice_of_scores(
         return main([str(word) for word in order])
 
     for exact in ((), ("--exact",)):
-        for name, record in (("a", EASY), ("b", {"z": 1}), ("c", EASY)):
+        for name, record in (("a", easy_one()), ("b", {"z": 1}), ("c", easy_one())):
             (items / f"{name}.json").write_text(json.dumps(record))
         assert score("--on-error", "stop", *exact) == 1
-        (items / "b.json").write_text(json.dumps(HARD))
+        (items / "b.json").write_text(json.dumps(hard_one()))
         other = () if exact else ("--exact",)
         assert score("--resume", *other) == 1
         assert "of other options" in " ".join(capsys.readouterr().err.split())
@@ -505,13 +539,14 @@ def test_a_run_goes_on_only_with_the_same_choice_of_scores(
         easy, hard, same = map(said, rows_of(output))
         assert easy == same
         assert easy.early != bool(exact)
-        assert hard.scores == pytest.approx(whole(HARD))
+        assert hard.scores == pytest.approx(whole(hard_one()))
 
 
+SOMEBODY = record_of(ROWS[0])
 WRONG: list[tuple[str, Any, str]] = [
-    ("/v1/predict", {"record": EASY, "exact": 1}, "body: exact: expected bool"),
-    ("/v1/predict", {"record": EASY, "exact": "yes"}, "body: exact: expected bool"),
-    ("/v1/predict?exact=yes", {"record": EASY}, "query: exact: expected bool"),
+    ("/v1/predict", {"record": SOMEBODY, "exact": 1}, "body: exact: expected bool"),
+    ("/v1/predict", {"record": SOMEBODY, "exact": "yes"}, "body: exact: expected bool"),
+    ("/v1/predict?exact=yes", {"record": SOMEBODY}, "query: exact: expected bool"),
     (
         "/v1/batch?budget_ms=9",
         {"items": [], "exact": 1.5},
@@ -538,10 +573,13 @@ def test_what_is_no_choice_is_refused_in_the_usual_words(
 
 def test_metrics_count_the_base_models_of_every_entrance(tmp_path: Path) -> None:
     app = create_app(save_index(tmp_path))
-    body = {"items": [{"record": EASY}, {"record": HARD}], "budget_ms": 9000}
+    body = {
+        "items": [{"record": easy_one()}, {"record": hard_one()}],
+        "budget_ms": 9000,
+    }
     with TestClient(app) as client:
         until_ready(client)
-        one = {"record": EASY, "budget_ms": 900}
+        one = {"record": easy_one(), "budget_ms": 900}
         early = client.post("/v1/predict", json=one).json()["base_models_used"]
         client.post("/v1/predict", json={**one, "exact": True})
         client.post("/v1/batch", json=body)
@@ -561,7 +599,7 @@ def test_a_plan_that_the_clock_cut_short_answers_by_the_schedule_of_what_it_has(
     exact: bool,
 ) -> None:
     index, clock = make_index(), Clock(0.0)
-    own = PACKAGE.extractor()
+    own = package().extractor()
 
     def slow(*inputs: Any) -> Any:
         clock.now_s += 9e-4
@@ -579,8 +617,8 @@ def test_a_plan_that_the_clock_cut_short_answers_by_the_schedule_of_what_it_has(
         planner.audit.answered(outcome)
         answer = decode(encode(translator.answer(request, outcome)))
         assert (answer["features"], answer["reason"]) == (["left"], "overrun")
-        follower = PACKAGE.early_exits[1]
-        model = PACKAGE.models[1] if exact else follower
+        follower = package().early_exits[1]
+        model = package().models[1] if exact else follower
         assert answer["label"] == LABELS[model.choose(row)]
         assert len(answer["scores"]) == 2
         assert ("base_models" in answer) == ("score_bounds" in answer) != exact

@@ -41,7 +41,6 @@ from tests.support.indexes.stopping_records import (
 )
 
 THRESHOLD = 0.375
-BY_SCORE, BY_THRESHOLD = make_ladder_index(), make_ladder_index(2, THRESHOLD)
 PRIOR, CHEAP, BEST, RUNG = range(4)
 ROWS = draw_rows(300, 2)
 
@@ -176,8 +175,8 @@ def test_fields_do_not_depend_on_what_answers(
     kind: str, way: Callable[[Case, Path], Any], tmp_path: Path
 ) -> None:
     row, reason, early = KINDS[kind]
-    for index, threshold in ((BY_SCORE, None), (BY_THRESHOLD, THRESHOLD)):
-        case = Case(index, kind)
+    for threshold in (None, THRESHOLD):
+        case = Case(make_ladder_index(2, threshold), kind)
         assert case.outcome.row == row
         facts = way(case, tmp_path)
         assert facts["label"] == case.outcome.label
@@ -196,9 +195,9 @@ def test_fields_do_not_depend_on_what_answers(
 
 
 @pytest.mark.parametrize("way", [in_json, in_msgpack, in_batches, by_clients])
-@pytest.mark.parametrize("index", [BY_SCORE, BY_THRESHOLD])
+@pytest.mark.parametrize("threshold", [None, THRESHOLD])
 def test_a_threshold_of_a_request_is_told(
-    index: Index, way: Callable[[Case, Path], Any], tmp_path: Path
+    threshold: float | None, way: Callable[[Case, Path], Any], tmp_path: Path
 ) -> None:
-    facts = way(Case(index, "own"), tmp_path)
+    facts = way(Case(make_ladder_index(2, threshold), "own"), tmp_path)
     assert facts["threshold"] == {"yes": 0.25}
