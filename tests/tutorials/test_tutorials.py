@@ -17,7 +17,7 @@ pytestmark = pytest.mark.jit
 # Fewer and smaller items, and less time spent on them, make what the pages show.
 QUICK = {
     "# workers = 2": "workers = 1",
-    "# budget_s = 120": "budget_s = 1",
+    "# budget_s = 120": "budget_s = 0.3",
     "# items = 48": "items = 12",
     "# repeats = 5": "repeats = 2",
 }
@@ -27,7 +27,8 @@ FEWER_PHOTOS = QUICK | {
 }
 QUICK_FEATURE = {
     "# PROJECT.toml\n": (
-        "workers = 1\nsearch = { budget_s = 1 }\ncosts = { items = 12, repeats = 2 }\n"
+        "workers = 1\nsearch = { budget_s = 0.3 }\n"
+        "costs = { items = 12, repeats = 2 }\n"
     )
 }
 FEW_FEATURES = {
@@ -43,7 +44,8 @@ QUICK_TABLE = {
 
 QUICK_MAILS = {
     "# PROJECT.toml\n": (
-        "workers = 1\nsearch = { budget_s = 1 }\ncosts = { items = 12, repeats = 2 }\n"
+        "workers = 1\nsearch = { budget_s = 0.3 }\n"
+        "costs = { items = 12, repeats = 2 }\n"
     ),
 }
 

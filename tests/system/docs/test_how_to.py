@@ -52,7 +52,7 @@ items = 12
 repeats = 2
 
 [search]
-budget_s = 1
+budget_s = 0.3
 """
 NAMES = ("thumbnail", "intensity_histogram", "hog", "dct")
 EVERY, HELD_OUT, EDGES = 11, 12, {"photo.png": 128, "big.png": 2048}
