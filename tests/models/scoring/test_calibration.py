@@ -263,7 +263,10 @@ def test_bounds_hold_for_calibrated_scores_of_all_that_may_be_added(
         assert (scores <= found[:, 1]).all()
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.03, 0.4, 0.9, 1.0])
+@pytest.mark.parametrize(
+    "threshold",
+    [0.03, *(pytest.param(one, marks=pytest.mark.jit) for one in (0.0, 0.4, 0.9, 1.0))],
+)
 def test_a_forest_stops_early_by_its_threshold_and_changes_nothing(
     threshold: float,
 ) -> None:
