@@ -286,6 +286,7 @@ def _run_in_time(
         raise BadFeature(f"{where} {reason}") from None
     finally:
         limit.cancel()
+        limit.join()
     return values
 
 

@@ -420,9 +420,10 @@ def test_a_network_without_end_is_stopped(
     node = helper.make_node("Loop", ["count", "", "X"], ["end"], body=body)
     weights = {"count": 1 << 60}
     model = rows(node, outputs=[value("end", *ROWS)], weights=weights)
+    before = threading.active_count()
     said = refused(tmp_path, model, "record", columns=ABCD)
     assert "takes more than 0.1 s for one item" in said
-    assert threading.active_count() == 1
+    assert threading.active_count() <= before
 
 
 def test_functions_that_cannot_be_written_out_are_told_of(tmp_path: Path) -> None:
