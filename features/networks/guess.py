@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ..errors import BadFeature
 from ..items import Kind
+from .described_inputs import TEXT_NAMES
 from .onnx_graph import Input, read_graph
-from .open_network import TEXT_NAMES
 from .terms import NetworkTerms
 
 IDS = ("int64", "int32")

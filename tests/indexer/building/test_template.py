@@ -9,7 +9,7 @@ import pytest
 
 from polydom.features.errors import BadFeature
 from polydom.features.loading import ready_made_features
-from polydom.features.networks.open_network import SIDES, TOKENS
+from polydom.features.networks.described_inputs import SIDES, TOKENS
 from polydom.features.networks.terms import NetworkTerms
 from polydom.features.ready_made.learned_text import RECIPES
 from polydom.indexer.building.project import Project
