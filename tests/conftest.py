@@ -76,8 +76,13 @@ def pytest_runtest_logfinish() -> None:
 
 # Folders whose tests share what takes seconds to start: a browser, two clusters.
 WHOLE = ("tests/browser/", "tests/cluster/")
-# Folders with files that take longest.
-LONG = ("tests/system/", "tests/tutorials/", "tests/benchmarks/")
+# Where the longest files are, and one that would be among the last.
+LONG = (
+    "tests/system/",
+    "tests/tutorials/",
+    "tests/benchmarks/",
+    "tests/server/v1/test_openapi.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
