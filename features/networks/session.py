@@ -34,6 +34,7 @@ BEFORE = re.compile(
     r"^(\[ONNXRuntimeError\] : \d+ : \w+ : )?(Failed to load model with error: )?"
     r"(Non-zero status code returned while running (?P<operator>\w+) node\. "
     r"Name:'.*?' Status Message: )?"
+    r"(Exception during initialization: )?"
     r"(\S*\w\.(cc|h|cpp):\d+ (.*?\)( const)? |\w+ (?=[A-Z]))?)?"
     r"(.* was false\. )?"
 )

@@ -395,6 +395,11 @@ def test_a_map_of_scores_is_the_tensor_that_it_is_made_of(tmp_path: Path) -> Non
             "x != 0 && (a % b) == 0 was false. Out of bounds\n\nmore",
             "Gather: Out of bounds",
         ),
+        (
+            "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Exception during "
+            "initialization: /x/normalizer.cc:235 a::Locale(const b&) No locale.",
+            "No locale",
+        ),
         ("another error", "another error"),
         ("", ""),
     ],

@@ -5,17 +5,40 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from polydom.features.extract import Extractor
 from polydom.features.items import record_item, sample_items
 from polydom.features.networks.inputs import Colours, ImageTensor
 from polydom.features.networks.open_network import open_network, read_network
 from polydom.features.networks.terms import NetworkTerms, network
+from tests.support.networks.drafts import Draft
 from tests.support.networks.drawn_networks import WIDTH, drawn_network
 from tests.support.networks.small_networks import of_images
 from tests.support.oracles.networks import mean_over_places, whole
 
 COLUMNS = [f"c{k}" for k in range(WIDTH)]
+# Attributes of operators on words; "location" is also the key of a file of weights.
+SPACES: dict[str, Any] = {
+    "mark": 0,
+    "separators": [" "],
+    "pad_value": "#",
+    "mincharnum": 1,
+}
+COUNTED: dict[str, Any] = {
+    "max_gram_length": 1,
+    "min_gram_length": 1,
+    "max_skip_count": 0,
+    "mode": "TF",
+    "ngram_counts": [0],
+    "ngram_indexes": [0, 1],
+    "pool_strings": ["location", "win"],
+}
+CODED: dict[str, Any] = {
+    "keys_strings": ["a", "location"],
+    "values_floats": [1.0, 2.0],
+    "default_float": -1.0,
+}
 # What half precision and quantised numbers may differ by, if they are rounded twice.
 ROUNDED = 0.05
 
@@ -80,3 +103,36 @@ def test_pieces_of_images_give_what_the_whole_gives(
     *maps, scores = whole(model, outputs, {"pixels": pixels})
     expected = np.concatenate([*map(mean_over_places, maps), scores[0]])
     np.testing.assert_allclose(found, expected, atol=2e-3, rtol=1e-3)
+
+
+def test_pieces_of_words_give_what_the_whole_gives(tmp_path: Path) -> None:
+    """As exports of scikit-learn have them: one input for each column, of any word."""
+    draft = Draft(np.random.default_rng(0))
+    flat = draft.add("Reshape", "note", draft.constant(np.array([-1])))
+    words = draft.add("Tokenizer", flat, domain="com.microsoft", **SPACES)
+    counts = draft.add("TfIdfVectorizer", words, **COUNTED)
+    codes = draft.add("LabelEncoder", "place", domain="ai.onnx.ml", **CODED)
+    x = draft.add("Concat", counts, codes, "age", axis=1)
+    draft.add("MatMul", x, draft.weight(4, 3))
+    draft.nodes[-1].output[0] = "end"
+    inputs = {"note": ("string", ("n", 1)), "place": ("string", ("n", 1))}
+    opsets = {"": 17, "ai.onnx.ml": 2, "com.microsoft": 1}
+    model = draft.model(
+        inputs | {"age": ("float32", ("n", 1))},
+        {"end": ("n", 3)},
+        opset_imports=[helper.make_opsetid(*one) for one in opsets.items()],
+    )
+    file = tmp_path / "x.onnx"
+    file.write_bytes(model.SerializeToString())
+    outputs = [counts, "end"]
+    terms = network("x", file, kind="record", outputs=outputs)
+    made = open_network(terms, ["age", "note", "place"])
+    features = [made.feature(0, piece) for piece in range(2)]
+    extractor = Extractor(features, [one.width for one in made.facts.pieces])
+    for note, place, age in (("win the location", "location", 3.0), ("", "", 1.0)):
+        item = record_item({"note": note or None, "place": place or None, "age": age})
+        given = {"note": [[note]], "place": [[place]]}
+        arrays: dict[str, Any] = {k: np.array(v, object) for k, v in given.items()}
+        arrays["age"] = np.array([[age]], np.float32)
+        expected = np.concatenate(whole(model, outputs, arrays), axis=1)[0]
+        np.testing.assert_allclose(extractor.extract(item), expected, rtol=1e-5)
