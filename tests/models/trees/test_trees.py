@@ -100,7 +100,9 @@ def test_trees_decide_as_scikit_learn_on_real_data(
 
 
 @pytest.mark.parametrize("learner", [*SHARES, "histogram"])
-@pytest.mark.parametrize("name", ["iris", "breast_cancer"])
+@pytest.mark.parametrize(
+    "name", ["iris", pytest.param("breast_cancer", marks=pytest.mark.jit)]
+)
 def test_missing_values_go_where_scikit_learn_sends_them(
     name: str, learner: str
 ) -> None:
@@ -115,7 +117,9 @@ def test_missing_values_go_where_scikit_learn_sends_them(
     assert_agrees(fitted, rows, tolerance=1e-12)
 
 
-@pytest.mark.parametrize("name", ["wine", "breast_cancer"])
+@pytest.mark.parametrize(
+    "name", ["breast_cancer", pytest.param("wine", marks=pytest.mark.jit)]
+)
 def test_categories_go_where_scikit_learn_sends_them(name: str) -> None:
     X, y = bundled(name)
     draw = np.random.default_rng(2)
