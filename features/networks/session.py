@@ -5,8 +5,10 @@ makes all sessions when it loads an index, before it forks workers. So the worke
 the weights; a session of one thread has no threads that a fork would lose.
 """
 
+import contextlib
 import hashlib
 import importlib
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,10 +90,12 @@ def open_session(model: bytes, providers: Sequence[str]) -> Any:
     for pool in ("intra_op", "inter_op"):
         options.add_session_config_entry(f"session.{pool}.allow_spinning", "0")
     try:
-        # A fallback would print to the standard output, and run elsewhere.
-        session = ort.InferenceSession(
-            model, options, providers=[*providers], enable_fallback=0
-        )
+        # A fallback would print to the standard output, and run elsewhere. Before
+        # version 1.23 this argument does not turn it off.
+        with contextlib.redirect_stdout(io.StringIO()):
+            session = ort.InferenceSession(
+                model, options, providers=[*providers], enable_fallback=0
+            )
         session.disable_fallback()
     except Exception as error:  # the library has its own kinds of errors
         raise BadFeature(f"ONNX Runtime cannot load it: {first_line(error)}") from error
