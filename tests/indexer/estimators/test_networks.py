@@ -45,7 +45,7 @@ def test_a_classifier_uses_a_network_beside_a_file(tmp_path: Path) -> None:
     )
     model.fit(rows(), RIGHT)
     names = {name for one in model.skyline_ for name in one["features"]}
-    assert names <= {"difference", "net_1", "net_2"}
+    assert names <= {"difference", "net_1", "net_2", "net_3"}
     assert (model.predict(rows()) == RIGHT).mean() > 0.9
     again = pickle.loads(pickle.dumps(model))
     (tmp_path / "net.onnx").unlink()  # the index has it
