@@ -234,17 +234,17 @@ def on_top(
     """
     head = make_pipeline(StandardScaler(), LogisticRegression(C=C)).fit(*training)
     told, fresh_told = head.predict(own[0]), head.predict(fresh[0])
-    for columns in ("probabilities", "raw scores"):
-        give = getattr(
-            head, "predict_proba" if columns[0] == "p" else "decision_function"
-        )
+    drawn = np.random.default_rng(0).permutation(len(told))
+    for columns, give in (
+        ("probabilities", head.predict_proba),
+        ("raw scores", head.decision_function),
+    ):
         X, fresh_X = give(own[0]), give(fresh[0])
         for items in sorted({min(FEW, len(X)), len(X)}):
+            rows = drawn[:items]
             for name in learners:
                 found = [
-                    make_learner(name, 0)
-                    .fit(X[:items], labels[:items])
-                    .predict(fresh_X)
+                    make_learner(name, 0).fit(X[rows], labels[rows]).predict(fresh_X)
                     for labels in (told, own[1])
                 ]
                 yield {
