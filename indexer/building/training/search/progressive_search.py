@@ -28,6 +28,7 @@ TRAINING = 0.6  # share of the time after which no more beginnings are trained
 TRIALS = 4  # trainings per feature that ordering takes, about
 FEWEST = 1000  # rows at least for ordering features
 LONG = 0.5  # share of the time that training all features may take without a warning
+HARDLY = 0.05  # share of a set's cost below which another feature costs hardly anything
 COVERED = 0.95  # share of the violations within a measured tolerance
 
 
@@ -184,8 +185,9 @@ def _find_orders(
 ) -> list[Order]:
     """Return two orders of the features: by gain per cost, and by gain.
 
-    Each may take half of `limit_s`. Sets that are trained for this purpose are added to
-    `known`, with their qualities.
+    Each may take half of `limit_s`. Before, each feature is tried with all features
+    that cost hardly more beside it, such as the earlier pieces of a network. Sets that
+    are trained for this purpose are added to `known`, with their qualities.
     """
 
     def is_over(until_s: float) -> bool:
@@ -195,6 +197,12 @@ def _find_orders(
     with progress.stage("trying features", None) as on_progress:
         if 0 not in known:
             (known[0],) = trainer.qualities([0])
+        together = [mask for mask in with_free(m, cost_of) if mask not in known]
+        for mask, accuracy in poly_dom.train_each(trainer.qualities, together):
+            known[mask] = accuracy
+            on_progress(len(known))
+            if is_over(begun_s + limit_s / 2):
+                break
         for per_cost, share in ((True, 0.5), (False, 1.0)):
             orders.append(
                 order_by_gain(
@@ -208,6 +216,21 @@ def _find_orders(
                 )
             )
     return orders
+
+
+def with_free(m: int, cost_of: CostOf) -> list[int]:
+    """Return sets of one of m features and of all that cost hardly more beside it.
+
+    Sets of one feature alone are left out, and no set comes twice.
+    """
+    found = dict[int, None]()
+    for one in range(m):
+        alone = 1 << one
+        limit = (1 + HARDLY) * cost_of(alone)
+        free = [k for k in range(m) if k != one and cost_of(alone | 1 << k) < limit]
+        if free:
+            found[alone | sum(1 << k for k in free)] = None
+    return [*found]
 
 
 def _promising(

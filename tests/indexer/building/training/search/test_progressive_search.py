@@ -11,6 +11,7 @@ from polydom.indexer.building.training.search.progressive_search import (
     FEWEST,
     ProgressiveSearch,
     search_progressively,
+    with_free,
 )
 from polydom.indexer.progress import Silence
 from polydom.indexer.set_search.feature_order import prefixes
@@ -95,6 +96,22 @@ def test_search_trains_the_best_sets_of_the_sample_outside_its_orders() -> None:
         assert 0b110 not in prefixes(order)
     assert 0b110 in found.search.expanded
     assert sets.asked.index(0b110) < sets.asked.index(0b10)  # Poly-Dom trains that one
+
+
+def test_a_feature_is_tried_with_all_that_cost_hardly_more_beside_it() -> None:
+    pieces = 0b0111  # features 0, 1, 2 of one chain, and a feature 3 of its own
+
+    def chain(mask: int) -> float:
+        chained = mask & pieces
+        steps = 10.0 * chained.bit_length()  # a piece runs those before it, too
+        return 1.0 + steps + 0.1 * mask.bit_count() + 5.0 * (mask >> 3 & 1)
+
+    assert with_free(4, chain) == [0b0011, 0b0111]
+    assert with_free(4, lambda mask: 0.0) == []
+    sets = KnownSets(even)
+    asked = Search(method="progressive", alpha=1.9)
+    search_progressively(asked, 4, sets, chain, Silence())
+    assert {0b0011, 0b0111} <= {*sets.asked}
 
 
 @pytest.mark.parametrize(("each_s", "said"), [(15.0, False), (25.0, True)])
