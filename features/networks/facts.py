@@ -71,13 +71,13 @@ class ImageFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offsets: list[float]
     colours: Colours
     resize: Resize
-    # Pixels a side that all networks of an index share a decoded image of, if larger
+    # Least pixels a side of one decoded image for all sides and networks of an index; 0
+    # if each side has a decoded image of its own
     shared: Annotated[int, Meta(ge=0, le=MOST_SIDE)] = 0
 
-    @property
-    def decoded(self) -> int:
-        """Least pixels a side of the decoded image."""
-        return max(self.shared, *map(max, self.sizes))
+    def decoded(self, variant: int) -> int:
+        """Return the least pixels a side of the decoded image for one of `sizes`."""
+        return max(self.shared, *self.sizes[variant])
 
     def check(self) -> None:
         """Raise BadFeature if channels are not scaled by finite numbers."""

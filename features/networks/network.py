@@ -156,7 +156,7 @@ class Network:
     def _input(self, variant: int) -> Step:
         facts = self.facts
         if facts.image is not None:
-            needs = (decode_step(facts.image.decoded),)
+            needs = (decode_step(facts.image.decoded(variant)),)
             name = f"{facts.name} pixels {max(facts.image.sizes[variant])}"
             return Step(name, "image", needs, ImageTensor(facts.image, variant))
         if facts.text is not None:

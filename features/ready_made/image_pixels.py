@@ -71,6 +71,13 @@ def decode_colours(data: bytes, side: int) -> Image.Image:
     return turned(colours, picture.orientation)
 
 
+def decoded_size(data: bytes, side: int) -> tuple[int, int]:
+    """Return width and height of what `decode_colours` decodes, before it is turned."""
+    picture = open_picture(data)
+    picture.file.draft("RGB", (side, side))
+    return picture.file.size
+
+
 def resized(
     picture: Image.Image, width: int, height: int, *, crops: bool
 ) -> Image.Image:

@@ -69,6 +69,9 @@ def template(source: str, network: Mapping[str, Any] | None = None) -> str:
         first = next(n for n, line in enumerate(lines) if line.startswith(NETWORKS))
         last = lines.index("\n", first)
         lines[first:last] = _filled(lines[first:last], source, network)
+        # A network brings many features, so there are many more sets to try.
+        (at,) = (n for n, line in enumerate(lines) if line.startswith("# budget_s = "))
+        lines[at] = lines[at].removeprefix("# ")
     return "".join(lines)
 
 

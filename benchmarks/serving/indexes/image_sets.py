@@ -118,6 +118,8 @@ def project_of(name: str, network: Path | None = None) -> Project:
         terms |= {"sides": [*SIDES], "mean": [*MEAN], "std": [*STD]}
         terms |= {"outputs": "end"} if name == "few" else {}
         content["features"] = {**content["features"], "networks": [terms]}
+        if name != "few":
+            content["search"] = {"budget_s": 120}  # as init writes with a network
     return Project.from_mapping(content, folder=ROOT)
 
 

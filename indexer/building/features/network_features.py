@@ -1,6 +1,7 @@
 """Features that are pieces of networks, for images, texts, records and text columns."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, starmap
 from typing import NamedTuple
@@ -8,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from polydom.features.errors import BadProject
+from polydom.features.errors import BadItem, BadProject
 from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint
 from polydom.features.networks.network import Network, Stage
@@ -19,9 +20,12 @@ from polydom.features.wording import hint
 
 from ...index.package import Package
 from ...index.stored_features import StoredFeature, StoredText, find_piece
+from ..costs.measured_items import spread_over_sizes
 from ..data.dataset import Dataset
 from ..project import Project
 from .text_features import AS_TEXT, Found, TextColumns
+
+COMPARED = 50  # images of which the scales are compared
 
 
 class NetworkFeatures(NamedTuple):
@@ -46,16 +50,24 @@ def network_features(
         on_columns.append(_text_columns(one, dataset, texts))
         names = column_names(dataset.items) if dataset.kind == "record" else ()
         networks.append(open_network(one, names))
-    networks = sharing_images(networks)
+    networks = sharing_images(networks, dataset)
     pairs = zip(networks, on_columns, strict=True)
     found = chain.from_iterable(starmap(_features_of, pairs))
     return NetworkFeatures(tuple(networks), tuple(found))
 
 
-def sharing_images(networks: Sequence[Network]) -> list[Network]:
-    """Let networks of images share one decoded image, of the largest of their sides."""
+def sharing_images(networks: Sequence[Network], dataset: Dataset) -> list[Network]:
+    """Let all sides and networks share one decoded image, if that costs no side more.
+
+    A JPEG is decoded at the smallest of four scales that has enough pixels for a side.
+    So small photos are decoded faster for small sides. Large photos take the same scale
+    for all sides, and other formats have one scale.
+    """
     images = [one.facts.image for one in networks if one.facts.image is not None]
-    side = max((image.decoded for image in images), default=0)
+    sides = sorted({max(size) for image in images for size in image.sizes})
+    if len(sides) < 2 or not _decode_alike(dataset, sides):
+        return [*networks]
+    side = sides[-1]
     shared = []
     for one in networks:
         if (image := one.facts.image) is not None:
@@ -64,6 +76,19 @@ def sharing_images(networks: Sequence[Network]) -> list[Network]:
             one = replace(one, facts=facts)
         shared.append(one)
     return shared
+
+
+def _decode_alike(dataset: Dataset, sides: Sequence[int]) -> bool:
+    """Return True if most images are decoded at the same scale for all sides."""
+    from polydom.features.ready_made.image_pixels import decoded_size
+
+    alike = []
+    for position in spread_over_sizes(dataset, COMPARED):
+        data = dataset.items[position].payload
+        assert isinstance(data, bytes)
+        with suppress(BadItem):
+            alike.append(len({decoded_size(data, side) for side in sides}) == 1)
+    return sum(alike) * 2 > len(alike)
 
 
 def _features_of(network: Network, columns: Sequence[StoredText]) -> Iterator[Found]:

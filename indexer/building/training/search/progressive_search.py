@@ -197,7 +197,8 @@ def _find_orders(
     with progress.stage("trying features", None) as on_progress:
         if 0 not in known:
             (known[0],) = trainer.qualities([0])
-        together = [mask for mask in with_free(m, cost_of) if mask not in known]
+        free = _spread(sorted(with_free(m, cost_of), key=cost_of))
+        together = [mask for mask in free if mask not in known]
         for mask, accuracy in poly_dom.train_each(trainer.qualities, together):
             known[mask] = accuracy
             on_progress(len(known))

@@ -11,7 +11,7 @@ import pytest
 
 from polydom.features.errors import BadIndexFile
 from polydom.features.extract import Extractor
-from polydom.features.items import Kind, make_item
+from polydom.features.items import Item, Kind, make_item
 from polydom.indexer import Index
 from polydom.indexer.building.costs.remeasure import carried_items, remeasure
 from polydom.indexer.building.data.dataset import Dataset
@@ -121,9 +121,7 @@ def test_cells_that_only_networks_read_are_counted_as_gaps() -> None:
     network = with_networks.open_small("record")
     stored = with_networks.stored_features(network)
     given: list[dict[str, Any]] = [*with_networks.RECORDS, {"a": 1.0}, {"e": 1.0}]
-    items = [make_item(one, "record") for one in given]
-    names, numbers = [str(k) for k in range(len(items))], np.zeros(len(items), np.int64)
-    dataset = Dataset(items, names, ("no", "yes"), numbers, np.arange(len(items)))
+    dataset = dataset_of([make_item(one, "record") for one in given])
     features = ProjectFeatures(stored, (), networks=[network])
     gaps = count_gaps(FeatureTable(dataset, features, np.zeros((6, 11), np.float32)))
     assert gaps.columns == {"a": 1 / 6, "b": 2 / 6, "c": 2 / 6, "d": 2 / 6}
@@ -135,15 +133,36 @@ def test_cells_that_only_networks_read_are_counted_as_gaps() -> None:
     assert never.withheld(never.empty_in({"a": 1.0, "b": 1.0, "c": 1.0})) == 0b11
 
 
-def test_networks_of_images_share_one_decoded_image() -> None:
+def dataset_of(items: list[Item]) -> Dataset:
+    names, numbers = [str(k) for k in range(len(items))], np.zeros(len(items), np.int64)
+    return Dataset(items, names, ("no", "yes"), numbers, np.arange(len(items)))
+
+
+# For sides of 32, 64 and 96, a JPEG of 80 pixels is decoded at a half and twice at its
+# own size, and one of 800 pixels always at an eighth.
+@pytest.mark.parametrize(
+    ("pictures", "sides"),
+    [
+        ([(80, "PNG")], [96]),
+        ([(800, "JPEG")], [96]),
+        ([(80, "JPEG")], [32, 64, 96]),
+        ([(80, "JPEG")] * 2 + [(80, "PNG")] * 3, [96]),
+        ([(80, "JPEG")] * 3 + [(80, "PNG")] * 2, [32, 64, 96]),
+    ],
+)
+def test_sides_share_one_decoded_image_where_most_are_decoded_alike(
+    pictures: list[tuple[int, str]], sides: list[int]
+) -> None:
     first = with_networks.open_small("image")
     assert first.facts.image is not None
     image = msgspec.structs.replace(first.facts.image, sizes=[(96, 48)])
     facts = msgspec.structs.replace(first.facts, name="other", image=image)
     networks = [first, replace(first, facts=facts), with_networks.open_small("text")]
-    one, other, text = sharing_images(networks)
+    made = [with_networks.picture(60, side, form) for side, form in pictures]
+    dataset = dataset_of([make_item(one, "image") for one in made])
+    one, other, text = sharing_images(networks, dataset)
     assert text is networks[2]
     features = [one.feature(0, 0), one.feature(1, 1), other.feature(0, 1)]
-    extractor = Extractor.probe(features, make_item(with_networks.PICTURES[0], "image"))
+    extractor = Extractor.probe(features, dataset.items[0])
     names = [step.name for step in extractor.steps if step.name.startswith("colours")]
-    assert names == ["colours 96"]
+    assert names == [f"colours {side}" for side in sides]
