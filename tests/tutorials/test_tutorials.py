@@ -76,7 +76,10 @@ def test_network(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "lite0.onnx").write_bytes(small_lite().SerializeToString())
     pieces = [f"{side}_{piece}" for side in (24, 32, 128, 224) for piece in range(1, 6)]
     names = [*default_features("image"), *(f"lite0_{piece}" for piece in pieces)]
-    with Reader(tmp_path, names, QUICK | FEW_FEATURES) as reader:
+    longer = "# budget_s = 120"  # the project of a network says so without a mark
+    quick = {k: v for k, v in QUICK.items() if k != longer}
+    quick |= {longer.removeprefix("# "): QUICK[longer]}
+    with Reader(tmp_path, names, quick | FEW_FEATURES) as reader:
         reader.follow(read("tutorials/network.md"))
 
 
