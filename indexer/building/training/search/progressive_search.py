@@ -2,13 +2,13 @@
 
 First, `order_by_gain` finds two orders of the features, with models trained on a sample
 of the rows. Then sets are trained on all rows: those of the first 1, 2, ... features of
-each order, and others that were the best for their cost on the sample. Last, Poly-Dom
-runs with smaller and smaller alphas, until the project's alpha is proven or the time is
-up.
+each order, each feature with all that cost hardly more beside it, and others that were
+the best for their cost on the sample. Last, Poly-Dom runs with smaller and smaller
+alphas, until the project's alpha is proven or the time is up.
 """
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, Self
@@ -99,7 +99,9 @@ def search_progressively(
     trying = _on_few_rows(trainer, m, limit_s)
     tried = known if trying is trainer else {}
     orders = _find_orders(m, trying, cost_of, tried, TRYING * limit_s, progress)
-    wanted = [mask for mask in _promising(orders, tried, cost_of) if mask not in known]
+    passed = {mask for order in orders for mask in prefixes(order)}
+    passed.update(with_free(m, cost_of))
+    wanted = [mask for mask in _promising(passed, tried, cost_of) if mask not in known]
     with progress.stage("training sets", None) as on_progress:
         for mask, accuracy in poly_dom.train_each(trainer.qualities, wanted):
             known[mask] = accuracy
@@ -235,14 +237,13 @@ def with_free(m: int, cost_of: CostOf) -> list[int]:
 
 
 def _promising(
-    orders: Sequence[Order], tried: Mapping[int, float], cost_of: CostOf
+    passed: Set[int], tried: Mapping[int, float], cost_of: CostOf
 ) -> list[int]:
     """List sets to train on all rows: the first that are better than all cheaper ones.
 
-    These are among the sets of the first 1, 2, ... features of each order, which are
-    all listed, and all others that were tried.
+    These are among the sets `passed`, which are all listed, and all others that were
+    tried.
     """
-    passed = {mask for order in orders for mask in prefixes(order)}
     best, on_skyline, others = -1.0, list[int](), list[int]()
     for mask in sorted(passed | tried.keys(), key=cost_of):
         accuracy = tried.get(mask, -1.0)
