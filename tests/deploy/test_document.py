@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from polydom.indexer.building.project_tables.cluster import Cluster
-from polydom.indexer.building.project_tables.costs import Costs
+from polydom.indexer.building.project import Project
 from tests.support.documents import blocks
 from tests.support.kubernetes.manifests import CHART, DEPLOY
 from tests.support.pages import read
@@ -17,7 +16,7 @@ from tests.support.places import DOCS, ROOT
 KUBERNETES = read("how-to/kubernetes.md")
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 PAGES = sorted((DOCS / "how-to").glob("*.md"))
-SECTIONS = {"cluster": Cluster, "costs": Costs}
+SECTIONS = {one.name: one.type for one in msgspec.structs.fields(Project)}
 
 
 def has(values: Any, name: str) -> bool:
