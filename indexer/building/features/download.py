@@ -91,6 +91,7 @@ class _OnlyHttps(HTTPRedirectHandler):
     ) -> Request | None:
         """Raise URLError if the new address is no https address."""
         if urlsplit(newurl).scheme != "https":
+            fp.close()
             raise URLError(f"it leads to {_shown(newurl)}, which is no https address")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
@@ -110,6 +111,8 @@ def _named(source: str) -> Iterator[None]:
     try:
         yield
     except (OSError, http.client.HTTPException, ValueError) as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it holds the connection
         raise BadProject(
             f"{source} cannot be fetched: {_reason(error)}; a file that was fetched by "
             "hand may be named by its path"

@@ -1,5 +1,6 @@
 """A file comes from an https address whole and as it is known, or not at all."""
 
+import gc
 import hashlib
 import re
 import ssl
@@ -63,6 +64,7 @@ def files(pem: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.shutdown()
     thread.join()
     server.server_close()
+    gc.collect()  # then a connection that was left open fails this test, not another
 
 
 def fetch(
