@@ -10,7 +10,7 @@ from ..errors import BadFeature
 from ..wording import hint
 from .onnx_graph import Graph, subgraphs
 from .pooled import cut_name, input_name
-from .session import OUTPUT, Bytes, Tensor, library
+from .session import OUTPUT, Bytes, Tensor, import_library
 
 # Shares of the work after which "auto" cuts, besides the end. Every cut costs some of
 # the fusions of ONNX Runtime, so cuts are few.
@@ -197,7 +197,7 @@ def _extract(
 
     `renamed` maps the names of values that are given to the model's input names.
     """
-    onnx, graph = library("onnx"), cutter.graph
+    onnx, graph = import_library("onnx"), cutter.graph
     names = {**renamed, tensor: OUTPUT}
     made = onnx.ModelProto(ir_version=graph.model.ir_version)
     made.opset_import.extend(graph.model.opset_import)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import BadFeature, BadItem
 from ..items import Value
 from .facts import ColumnsFacts, ImageFacts, TextFacts
-from .session import File, Tensor, library
+from .session import File, Tensor, import_library
 
 Tensors = tuple[Tensor, ...]
 
@@ -146,7 +146,7 @@ def whole_characters(text: str) -> str:
 
 def read_tokenizer(content: bytes) -> Any:
     """Return a `tokenizers.Tokenizer` of a JSON file; ValueError if it is none."""
-    tokenizers = library("tokenizers")
+    tokenizers = import_library("tokenizers")
     try:
         return tokenizers.Tokenizer.from_str(content.decode())
     except Exception as error:  # the library raises Exception itself

@@ -15,7 +15,7 @@ from .facts import NetworkFacts
 from .inputs import Colours, ColumnTensors, ImageTensor, TextTokens
 from .outside import needs_outside
 from .pooled import PooledColumns, Projection, RunPiece
-from .session import Bytes, File, Piece, library, refuse_absent
+from .session import Bytes, File, Piece, import_library, refuse_absent
 
 TOKENIZER = "tokenizer"
 
@@ -99,7 +99,7 @@ class Network:
             return
         refuse_absent(self.facts.providers, f"network {self.facts.name!r}: ")
         if self.facts.text is not None:
-            library("tokenizers")
+            import_library("tokenizers")
 
     @property
     def reads(self) -> list[str] | None:
@@ -194,5 +194,5 @@ class Network:
 
 @cache
 def decode_step(side: int) -> Step:
-    """Return the step that decodes an image; networks of one largest side share it."""
+    """Return the step that decodes an image; all networks share it for one side."""
     return Step(f"colours {side}", "image", (), Colours(side))

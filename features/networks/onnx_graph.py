@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import BadFeature
 from .other_formats import other_format
-from .session import CPU_ONLY, Tensor, first_line, library, open_session
+from .session import CPU_ONLY, Tensor, first_line, import_library, open_session
 
 MOST_BYTES = (2 << 30) - 1  # bytes that protobuf can hold
 MOST_S = 60  # seconds for one item; no budget is so long
@@ -74,7 +74,7 @@ def read_graph(file: Path, where: str) -> Graph:
     other files, if operators do not come with ONNX Runtime, or if an input or an output
     is no tensor. `where` begins the message.
     """
-    onnx = library("onnx")
+    onnx = import_library("onnx")
     try:
         size = file.stat().st_size
         content = file.read_bytes() if size <= MOST_BYTES else b""
@@ -102,7 +102,7 @@ def _without_functions(model: Any, where: str) -> Any:
     """Return a model in which the nodes of its own functions are written out."""
     if not model.functions:
         return model
-    inline = library("onnx.inliner").inline_local_functions
+    inline = import_library("onnx.inliner").inline_local_functions
     try:
         return inline(model, convert_version=True)
     except Exception as error:  # the library has its own kinds of errors
@@ -273,7 +273,7 @@ def _run_in_time(
     session: Any, names: Sequence[str], inputs: dict[str, Tensor], where: str
 ) -> list[Any]:
     """Run a session, and return named values; raise BadFeature after `MOST_S`."""
-    options = library("onnxruntime").RunOptions()
+    options = import_library("onnxruntime").RunOptions()
     limit = threading.Timer(MOST_S, setattr, (options, "terminate", True))
     limit.start()
     try:

@@ -44,12 +44,12 @@ BEFORE = re.compile(
 
 def onnxruntime() -> Any:
     """Import ONNX Runtime; raise BadFeature with the cure if it is not installed."""
-    ort = library("onnxruntime")
+    ort = import_library("onnxruntime")
     ort.set_default_logger_severity(SILENT)
     return ort
 
 
-def library(name: str) -> Any:
+def import_library(name: str) -> Any:
     """Import a library of the extra `onnx`; raise BadFeature if it is not installed."""
     try:
         return importlib.import_module(name)

@@ -192,7 +192,7 @@ def test_a_model_that_needs_a_file_is_refused_before_a_library_reads_it(
 ) -> None:
     models = (changed(OUTSIDE[name]), *open_small("image").models[1:])
     file = saved(tmp_path / "x.pdx", replace(open_small("image"), models=models))
-    monkeypatch.setattr("polydom.features.networks.session.library", None)
+    monkeypatch.setattr("polydom.features.networks.session.import_library", None)
     with pytest.raises(BadIndexFile, match="piece 0 needs a file outside the index"):
         Index.load(file)
 
@@ -295,8 +295,8 @@ def test_a_changed_byte_is_refused_before_a_library_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = saved(tmp_path / "x.pdx", open_small("text"))
-    monkeypatch.setattr("polydom.features.networks.session.library", None)
-    monkeypatch.setattr("polydom.features.networks.inputs.library", None)
+    monkeypatch.setattr("polydom.features.networks.session.import_library", None)
+    monkeypatch.setattr("polydom.features.networks.inputs.import_library", None)
     content = file.read_bytes()
     for start in (b"[CLS]", open_small("text").models[0].tobytes()[:40]):
         at = content.index(start)

@@ -98,9 +98,9 @@ def search_progressively(
     limit_s = search.limit_s(trainer.seconds(full))
     trying = _on_few_rows(trainer, m, limit_s)
     tried = known if trying is trainer else {}
-    orders = _find_orders(m, trying, cost_of, tried, TRYING * limit_s, progress)
-    passed = {mask for order in orders for mask in prefixes(order)}
-    passed.update(with_free(m, cost_of))
+    free = _spread(sorted(with_free(m, cost_of), key=cost_of))
+    orders = _find_orders(m, trying, cost_of, tried, free, TRYING * limit_s, progress)
+    passed = {*free, *(mask for order in orders for mask in prefixes(order))}
     wanted = [mask for mask in _promising(passed, tried, cost_of) if mask not in known]
     with progress.stage("training sets", None) as on_progress:
         for mask, accuracy in poly_dom.train_each(trainer.qualities, wanted):
@@ -182,14 +182,14 @@ def _find_orders(
     trainer: SetTrainer,
     cost_of: CostOf,
     known: dict[int, float],
+    first: Sequence[int],
     limit_s: float,
     progress: Progress,
 ) -> list[Order]:
     """Return two orders of the features: by gain per cost, and by gain.
 
-    Each may take half of `limit_s`. Before, each feature is tried with all features
-    that cost hardly more beside it, such as the earlier pieces of a network. Sets that
-    are trained for this purpose are added to `known`, with their qualities.
+    Each may take half of `limit_s`. The sets `first` are tried before. Sets that are
+    trained for these purposes are added to `known`, with their qualities.
     """
 
     def is_over(until_s: float) -> bool:
@@ -199,9 +199,8 @@ def _find_orders(
     with progress.stage("trying features", None) as on_progress:
         if 0 not in known:
             (known[0],) = trainer.qualities([0])
-        free = _spread(sorted(with_free(m, cost_of), key=cost_of))
-        together = [mask for mask in free if mask not in known]
-        for mask, accuracy in poly_dom.train_each(trainer.qualities, together):
+        fresh = [mask for mask in first if mask not in known]
+        for mask, accuracy in poly_dom.train_each(trainer.qualities, fresh):
             known[mask] = accuracy
             on_progress(len(known))
             if is_over(begun_s + limit_s / 2):
@@ -224,7 +223,8 @@ def _find_orders(
 def with_free(m: int, cost_of: CostOf) -> list[int]:
     """Return sets of one of m features and of all that cost hardly more beside it.
 
-    Sets of one feature alone are left out, and no set comes twice.
+    Of a network, they are the first 1, 2, ... pieces at one side or length. Sets of one
+    feature alone are left out, and no set comes twice.
     """
     found = dict[int, None]()
     for one in range(m):
