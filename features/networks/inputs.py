@@ -38,7 +38,7 @@ class Colours:
     side: int
 
     def __call__(self, data: bytes) -> Any:
-        """Return an image of Pillow in the mode RGB."""
+        """Return an image of Pillow, of the mode RGB, or L if all is grey."""
         from ..ready_made.image_pixels import decode_colours
 
         return decode_colours(data, self.side)
@@ -59,8 +59,10 @@ class ImageTensor:
         height, width = facts.sizes[self.variant]
         if facts.channels == 1:
             picture = picture.convert("L")
+        # Greys are resized once, and not once for each of the channels.
         small = resized(picture, width, height, crops=facts.resize == "crop")
-        pixels = np.asarray(small).reshape(height, width, facts.channels)
+        levels = np.asarray(small).reshape(height, width, -1)
+        pixels = np.broadcast_to(levels, (height, width, facts.channels))
         if facts.colours == "bgr":
             pixels = pixels[:, :, ::-1]
         if facts.dtype == "uint8":

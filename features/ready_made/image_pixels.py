@@ -63,11 +63,12 @@ def decode_colours(data: bytes, side: int) -> Image.Image:
 
     A JPEG is decoded at the smallest scale of 1, 1/2, 1/4 and 1/8 that has so many
     pixels each way. An image that is smaller keeps its size. Transparency is ignored.
+    The image returned is of Pillow's mode RGB, or L if the file stores only greys.
     """
     picture = open_picture(data)
     picture.file.draft("RGB", (side, side))
     loaded = load(picture.file, data)
-    colours = loaded if loaded.mode == "RGB" else to_colours(loaded)
+    colours = loaded if loaded.mode in ("RGB", "L") else to_colours(loaded)
     return turned(colours, picture.orientation)
 
 

@@ -128,6 +128,19 @@ def test_images_of_every_mode_are_colours(name: str) -> None:
     assert np.array_equal(np.moveaxis(found[0], 0, 2), expected)
 
 
+@pytest.mark.parametrize("size", [(9, 14), (6, 5), (1, 1), (20, 30)])
+@pytest.mark.parametrize("resize", ["stretch", "crop"])
+@pytest.mark.parametrize("change", [{}, {"colours": "bgr"}, {"channels_last": True}])
+def test_greys_are_what_equal_colours_are(
+    size: tuple[int, int], resize: str, change: dict[str, Any]
+) -> None:
+    """Greys are resized once, and equal colours each for itself."""
+    greys = Image.fromarray(drawn(9, 14)[:, :, 0])
+    facts = facts_of(size, resize=resize, **change)
+    found = tensor_of(encoded(greys), facts)
+    assert np.array_equal(found, tensor_of(encoded(greys.convert("RGB")), facts))
+
+
 def test_grey_levels_of_16_bits_lose_their_low_bytes() -> None:
     levels = np.random.default_rng(0).integers(0, 1 << 16, (6, 6), dtype=np.uint16)
     found = tensor_of(encoded(Image.fromarray(levels)), facts_of((6, 6), dtype="uint8"))
