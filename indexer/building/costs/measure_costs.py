@@ -248,53 +248,18 @@ class Measurer:
         seconds, measured = zip(*(one for one in found if one), strict=True)
         return np.array(seconds), reduce(Measured.joined, measured)
 
-    def compare_answers(
-        self,
-        whole: Answering,
-        early: Answering,
-        values: NDArray[np.float32],
-        *,
-        name: str,
-    ) -> tuple[float, float, float]:
-        """Time a model with and without its schedule, alternately, on rows of `values`.
-
-        `whole` answers a row without the schedule, and `early` with it. Returns the
-        mean seconds of `whole`, the mean seconds of `early`, and a high quantile of the
-        seconds of `early`. The means are of each row's median over several rounds, so
-        that neither an interruption nor a slow second of the machine moves them.
-        """
-        if (kept := self._recall(name, _read_compared)) is not None:
-            return kept
-        means_s, (_, high_s) = self._alternate((whole, early), values)
-        arrays = {"seconds": np.array([*means_s, high_s])}
-        if self.cache is not None:
-            self.cache.store(name, {}, arrays)
-        return _read_compared({}, arrays)
-
-    def compare_models(
-        self, models: Sequence[Model], values: NDArray[np.float32], *, name: str
-    ) -> tuple[Seconds, Seconds]:
-        """Time models alternately on rows of `values` (N, width).
-
-        Returns a high quantile of each model's seconds (C,), and the mean seconds (C,).
-        """
-        kept = self._recall(name, lambda _, arrays: (arrays["high"], arrays["mean"]))
-        if kept is not None:
-            return kept
-        mean_s, high_s = self._alternate([model.answer for model in models], values)
-        arrays = {"high": high_s, "mean": mean_s}
-        if self.cache is not None:
-            self.cache.store(name, {}, arrays)
-        return arrays["high"], arrays["mean"]
-
-    def _alternate(
-        self, answers: Sequence[Answering], values: NDArray[np.float32]
+    def compare(
+        self, answers: Sequence[Answering], values: NDArray[np.float32], *, name: str
     ) -> tuple[Seconds, Seconds]:
         """Time A functions that answer a row, in turn on each of some rows of `values`.
 
-        Returns the mean seconds (A,), and a high quantile of the seconds (A,). Rows are
-        timed again and again for `COMPARED_S` seconds, `COMPARED_ROUNDS` times at most.
+        Returns the mean seconds (A,), and a high quantile of the seconds (A,). The
+        means are of each row's median over several rounds, so that neither an
+        interruption nor a slow second of the machine moves them.
         """
+        kept = self._recall(name, lambda _, arrays: (arrays["mean"], arrays["high"]))
+        if kept is not None:
+            return kept
         places = np.linspace(0, len(values) - 1, min(COMPARED, len(values)))
         rows = [np.ascontiguousarray(values[int(place)]) for place in places]
         watch, rounds = Stopwatch(), list[Seconds]()
@@ -309,8 +274,11 @@ class Measurer:
                 rounds.append(np.array(timed))
         seconds = np.array(rounds)  # (rounds, rows, A)
         ordered = seconds.reshape(-1, len(answers)).T
-        high_s = [steady_quantile(own, self.quantile) for own in ordered]
-        return np.median(seconds, axis=0).mean(axis=0), np.array(high_s)
+        high_s = np.array([steady_quantile(own, self.quantile) for own in ordered])
+        mean_s = np.median(seconds, axis=0).mean(axis=0)
+        if self.cache is not None:
+            self.cache.store(name, {}, {"mean": mean_s, "high": high_s})
+        return mean_s, high_s
 
     def machine_times(
         self,
@@ -355,13 +323,6 @@ def _read_seconds(
     meta: dict[str, Any], _: Mapping[str, NDArray[Any]]
 ) -> tuple[float, Measured]:
     return float(meta["seconds"]), read_conditions(meta)
-
-
-def _read_compared(
-    _: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> tuple[float, float, float]:
-    mean_s, early_s, high_s = arrays["seconds"].tolist()
-    return mean_s, early_s, high_s
 
 
 def read_conditions(meta: Mapping[str, Any]) -> Measured:

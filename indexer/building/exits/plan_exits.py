@@ -292,13 +292,11 @@ def _make_timer(
     def time_answers(row: int, goal: ExitGoal, early: Evaluator) -> AnswerTimes:
         key = digest(
             *(trainer.task.key, masks[row], goal, quantile, project.refits),
-            "rounds",
+            "compared",
         )
-        whole = kept.models[row].answer
-        seconds = costs.measurer.compare_answers(
-            whole, early.answer, compared, name=f"times/{key}"
-        )
-        return AnswerTimes(*seconds)
+        answers = kept.models[row].answer, early.answer
+        mean_s, high_s = costs.measurer.compare(answers, compared, name=f"times/{key}")
+        return AnswerTimes(float(mean_s[0]), float(mean_s[1]), float(high_s[1]))
 
     return time_answers
 

@@ -6,7 +6,7 @@ same features: fewer base models, less time and less quality.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from operator import or_
 from typing import NamedTuple
@@ -55,12 +55,9 @@ class Rung(NamedTuple):
     mean_cost: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelledRows:
-    """Rows that neither models nor the orders of their base models were fitted to."""
-
-    values: NDArray[np.float32]  # (N, width)
-    targets: Rows  # (N,): Positions of the labels
+# Rows (N, width) that neither models nor the orders of their base models were fitted
+# to, and the positions of their labels (N,)
+Untouched = tuple[NDArray[np.float32], Rows]
 
 
 def measure_ladders(
@@ -102,8 +99,9 @@ def measure_ladders(
             evaluators[row] = evaluator
             parts = [ModelPart(evaluator, count) for count in rung_sizes(evaluator)]
             key = digest(trainer.task.key, mask, [one.count for one in parts], goal)
-            high_s, mean_s = costs.measurer.compare_models(
-                parts, tested.values, name=f"times/{key}"
+            answers = [part.answer for part in parts]
+            mean_s, high_s = costs.measurer.compare(
+                answers, tested[0], name=f"times/{key}"
             )
             # fewer base models take no longer, whatever noise says
             high_s, mean_s = map(least_onwards, (high_s, mean_s))
@@ -140,17 +138,18 @@ def rung_sizes(evaluator: Evaluator) -> list[int]:
 
 
 def losses(
-    metric: Metric, whole: Model, parts: Sequence[Model], tested: LabelledRows
+    metric: Metric, whole: Model, parts: Sequence[Model], tested: Untouched
 ) -> list[tuple[float, float]]:
     """Return the quality and the accuracy that each part of a model lacks.
 
     The whole model and its parts answer the same rows. Chance may make a loss negative.
     """
+    values, targets = tested
 
     def measure(model: Model) -> tuple[float, float]:
-        answers = metric.answers(model, tested.values)
-        right = answers.chosen == tested.targets
-        found = metric.evaluate(answers, tested.targets, np.ones(len(right)))
+        answers = metric.answers(model, values)
+        right = answers.chosen == targets
+        found = metric.evaluate(answers, targets, np.ones(len(right)))
         return found.quality, float(right.mean())
 
     quality, accuracy = measure(whole)
@@ -170,7 +169,7 @@ def is_long(model_cost: float, set_cost: float, weight: float) -> bool:
     return model_cost >= PART * (set_cost + model_cost)
 
 
-def _untouched(data: Prepared, goal: ExitGoal) -> LabelledRows | None:
+def _untouched(data: Prepared, goal: ExitGoal) -> Untouched | None:
     """Return labelled rows that models and schedules were not fitted to, if any."""
     fresh, project = data.fresh, data.project
     if fresh is None or goal.confidence is None:
@@ -185,7 +184,7 @@ def _untouched(data: Prepared, goal: ExitGoal) -> LabelledRows | None:
     codes = np.array([places.get(label, -1) for label in fresh.labels])
     targets = codes[fresh.codes[rows]]
     rows, targets = rows[targets >= 0], targets[targets >= 0]
-    return LabelledRows(fresh.values[rows], targets) if len(rows) else None
+    return (fresh.values[rows], targets) if len(rows) else None
 
 
 def add_rungs(

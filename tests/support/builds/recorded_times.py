@@ -1,7 +1,9 @@
 """Recorded times of models in a build, in place of those that this machine takes."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from polydom.indexer.building.costs import measure_costs
@@ -19,8 +21,11 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     def whole(*model: Any) -> float:
         return WHOLE_S
 
-    def compared(*models: Any, name: str) -> tuple[float, float, float]:
-        return WHOLE_S, MEAN_S, HIGH_S
+    def compared(
+        measurer: Any, answers: Sequence[Any], values: Any, *, name: str
+    ) -> tuple[Any, Any]:
+        early = len(answers) - 1
+        return np.array([WHOLE_S] + [MEAN_S] * early), np.full(early + 1, HIGH_S)
 
     monkeypatch.setattr(measure_costs, "time_answer", whole)
-    monkeypatch.setattr(measure_costs.Measurer, "compare_answers", compared)
+    monkeypatch.setattr(measure_costs.Measurer, "compare", compared)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from polydom.indexer.building.exits.rungs import (
     FEWEST,
     LONG_S,
-    LabelledRows,
     Rung,
     add_rungs,
     fallbacks_of,
@@ -74,7 +73,7 @@ def test_losses_are_those_of_answers_counted_by_hand(classes: int) -> None:
     whole = package_of(classes).models[2]
     counts = [24] if classes == 2 else [2, 10]
     parts = [ModelPart(exits, count) for count in counts]
-    found = losses(Metric("accuracy", classes), whole, parts, LabelledRows(rows, codes))
+    found = losses(Metric("accuracy", classes), whole, parts, (rows, codes))
 
     def right(model: Any) -> float:
         labels = [model.classes[model.answer(row)[0]] for row in rows]

@@ -10,7 +10,6 @@ from polydom.features.errors import BadInput
 from polydom.indexer import Index, build
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.exits.exit_goal import ExitGoal
-from polydom.indexer.building.exits.exit_trials import AnswerTimes
 from polydom.indexer.building.exits.schedules import (
     FEWEST_FITTED,
     ScheduleFitter,
@@ -123,7 +122,6 @@ def test_what_a_fit_refuses_otherwise_is_seen(tmp_path: Path) -> None:
 def test_halves_of_a_goal_keep_to_it() -> None:
     assert ExitGoal(0.04, 0.9).half == ExitGoal(0.02, 0.95)
     assert ExitGoal(0.04).half == ExitGoal(0.02)
-    assert AnswerTimes(3.0, 1.0, 2.0).mean_s == 1.0
 
 
 def write(folder: Path, count: int, gaps: float = 0.0) -> Path:
