@@ -308,12 +308,12 @@ def count_violations(scenes: RecordedScenes) -> Facts:
     """How often more features hurt, among all pairs of a set and a larger one."""
     accuracies = scenes.sets.accuracies
     every = np.arange(len(accuracies), dtype=np.uint64)
-    found = measure_violations(scenes.features, every, accuracies)
+    found = measure_violations(every, accuracies)
     return {
-        "pairs": int(found.pairs.sum()),
+        "pairs": found.pairs,
         "violations": found.count,
         "95 % of them below": found.quantile(0.95),
-        "largest": found.tolerance,
+        "largest": found.largest,
     }
 
 

@@ -14,38 +14,26 @@ RESOLUTION = 10_000  # steps of the histogram of losses, for losses from 0 to 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Violations:
-    """Pairs of a trained set and its superset in which the superset is less accurate.
+    """Pairs of a trained set and a superset of it that is less accurate."""
 
-    The distance of a pair is the number of features that only the superset has. The
-    attributes are the numbers that ICSP's appendix shows in its figures (a) and (b).
-    """
-
-    pairs: NDArray[np.int64]  # (m + 1,) int64: Number of compared pairs, by distance
-    # (m + 1, RESOLUTION + 1) int64: Number of violations, by distance and by loss of
-    # accuracy in steps of 1 / RESOLUTION, rounded up
+    pairs: int  # Number of compared pairs
+    # (RESOLUTION + 1,) int64: Number of violations by loss of accuracy, in steps of
+    # 1 / RESOLUTION, rounded up
     histogram: NDArray[np.int64]
-    # (m + 1,) float64: Largest loss of accuracy by distance, 0 without a violation
-    largest: NDArray[np.float64]
-    # True if all pairs were compared, False if only every n-th larger set was
-    complete: bool
+    largest: float  # Largest loss of accuracy, 0 without a violation
 
     @property
     def count(self) -> int:
         """Number of pairs in which the superset is less accurate."""
         return int(self.histogram.sum())
 
-    @property
-    def tolerance(self) -> float:
-        """Largest loss of accuracy: the smallest tolerance that permits every loss."""
-        return float(self.largest.max())
-
     def facts(self) -> dict[str, int | float]:
         """Return plain data of the violations, to be stored in an index."""
         return {
-            "pairs": int(self.pairs.sum()),
+            "pairs": self.pairs,
             "count": self.count,
             "p95": self.quantile(0.95),
-            "largest": self.tolerance,
+            "largest": self.largest,
         }
 
     def quantile(self, share: float) -> float:
@@ -53,27 +41,23 @@ class Violations:
 
         The quantile is 0 if there are no violations.
         """
-        counts = np.cumsum(self.histogram.sum(axis=0))
+        counts = np.cumsum(self.histogram)
         if counts[-1] == 0:
             return 0.0
         step = int(np.searchsorted(counts, share * counts[-1]))
-        return min(step / RESOLUTION, float(np.max(self.largest)))
+        return min(step / RESOLUTION, self.largest)
 
 
 def measure_violations(
-    m: int, masks: NDArray[np.uint64], accuracies: NDArray[np.float64]
+    masks: NDArray[np.uint64], accuracies: NDArray[np.float64]
 ) -> Violations:
     """Compare trained sets with their trained subsets, and count violations.
 
-    `masks` (E,) are the trained sets of m features, and `accuracies` (E,) their
-    accuracies. If there are more than `MOST_TESTS` pairs to compare, only every n-th
-    set is compared with its subsets.
+    `masks` (E,) are the trained sets, and `accuracies` (E,) their accuracies. If there
+    are more than `MOST_TESTS` pairs to compare, only every n-th set is compared with
+    its subsets.
     """
     stride = max(1, math.ceil(masks.size * masks.size / MOST_TESTS))
-    pairs = np.zeros(m + 1, np.int64)
-    histogram = np.zeros((m + 1, RESOLUTION + 1), np.int64)
-    largest = np.zeros(m + 1)
-    kernels.count_violations(
-        masks, accuracies, stride, RESOLUTION, pairs, histogram, largest
-    )
-    return Violations(pairs, histogram, largest, complete=stride == 1)
+    histogram = np.zeros(RESOLUTION + 1, np.int64)
+    pairs, largest = kernels.count_violations(masks, accuracies, stride, histogram)
+    return Violations(pairs, histogram, largest)

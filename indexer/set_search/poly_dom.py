@@ -60,8 +60,7 @@ class PolyDomSearch:
     @cached_property
     def violations(self) -> Violations:
         """Violations of monotonicity among the trained sets."""
-        expanded = self.expanded
-        return measure_violations(self.m, expanded.masks, expanded.accuracies)
+        return measure_violations(self.expanded.masks, self.expanded.accuracies)
 
 
 class _Stopped(Exception):

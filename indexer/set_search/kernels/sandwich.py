@@ -11,7 +11,7 @@ the expanded sets.
 """
 
 import numpy as np
-from numba import float64, int64, uint64, void
+from numba import float64, int64, types, uint64, void
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
@@ -22,7 +22,7 @@ Masks = NDArray[np.uint64]
 
 MASKS = frozen(uint64)
 FLOATS_OUT, MASKS_OUT = float64[::1], uint64[::1]
-COUNTS_OUT, TABLE_OUT = int64[::1], int64[:, ::1]
+COUNTS_OUT = int64[::1]
 
 LARGEST = float(np.finfo(np.float64).max)
 INNER_BITS = 12  # 4096 values: spread inside the L1 cache before going further
@@ -212,33 +212,26 @@ def sparse_open_sets(
     return found
 
 
-@njit(void(MASKS, FLOATS, int64, int64, COUNTS_OUT, TABLE_OUT, FLOATS_OUT), **OPTIONS)
+@njit(types.Tuple((int64, float64))(MASKS, FLOATS, int64, COUNTS_OUT), **OPTIONS)
 def count_violations(
-    masks: Masks,
-    values: Floats,
-    stride: int,
-    resolution: int,
-    pairs: NDArray[np.int64],
-    histogram: NDArray[np.int64],
-    largest: Floats,
-) -> None:
+    masks: Masks, values: Floats, stride: int, histogram: NDArray[np.int64]
+) -> tuple[int, float]:
     """Compare the accuracy of every `stride`-th set with that of all its subsets.
 
     If the set is less accurate than its subset, the difference is the pair's loss. The
-    distance of a pair is the number of features that only the larger set has. For each
-    distance, the kernel writes the number of pairs to `pairs` (m + 1,), and the largest
-    loss to `largest` (m + 1,). It rounds each loss up to a multiple of 1 / resolution,
-    and counts the losses of each value in `histogram` (m + 1, resolution + 1).
+    kernel rounds each loss up to one of the R + 1 steps from 0 to 1, and counts the
+    losses of each step in `histogram` (R + 1,). Returns the number of compared pairs,
+    and the largest loss.
     """
+    resolution = histogram.shape[0] - 1
+    pairs, largest = 0, 0.0
     for i in range(0, masks.shape[0], stride):
         for j in range(masks.shape[0]):
             if masks[j] & masks[i] != masks[j] or i == j:
                 continue
-            distance = count_features(masks[i] ^ masks[j])
-            pairs[distance] += 1
+            pairs += 1
             loss = values[j] - values[i]
             if loss > 0.0:
-                histogram[
-                    distance, min(resolution, int(np.ceil(loss * resolution)))
-                ] += 1
-                largest[distance] = max(loss, largest[distance])
+                histogram[min(resolution, int(np.ceil(loss * resolution)))] += 1
+                largest = max(loss, largest)
+    return pairs, largest

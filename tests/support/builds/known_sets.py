@@ -3,10 +3,10 @@
 from collections.abc import Callable, Generator, Sequence
 from typing import Self
 
-from polydom.indexer.building.training.train_sets import Spent
+from polydom.indexer.building.training.train_sets import Spent, Trainer
 
 
-class KnownSets:
+class KnownSets(Trainer):
     """What a search asks for training, with an accuracy and seconds for every set.
 
     Attributes
@@ -23,13 +23,20 @@ class KnownSets:
         on_few: Callable[[int], float] | None = None,
     ) -> None:
         self.accuracy = accuracy
-        self.seconds = seconds
+        self.seconds_of = seconds
         self.workers = 1
         self.spent = Spent()
-        self.rows = rows
+        self.count = rows
         self.asked: list[int] = []
         self.on_few = on_few or accuracy
         self.sample: Self | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.count
+
+    def seconds(self, mask: int) -> float:
+        return self.seconds_of(mask)
 
     def qualities(self, masks: Sequence[int]) -> Generator[float]:
         for mask in masks:

@@ -55,7 +55,7 @@ def train_past_slow_models(
                 on_progress(done)
                 if trainer.spent.seconds >= limit_s:
                     break
-        searched = searched.joined(m, found)
+        searched = searched.joined(found)
     return searched
 
 

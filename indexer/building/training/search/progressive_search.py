@@ -8,10 +8,9 @@ alphas, until the project's alpha is proven or the time is up.
 """
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, Self
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from ....set_search.feature_order import prefixes
 from ....set_search.greedy import order_by_gain
 from ....set_search.monotonicity import measure_violations
 from ...project_tables.search import Search
-from ..train_sets import Spent
+from ..train_sets import Trainer
 
 TRYING = 0.25  # share of the time for ordering features
 TRAINING = 0.6  # share of the time after which no more beginnings are trained
@@ -30,30 +29,6 @@ FEWEST = 1000  # rows at least for ordering features
 LONG = 0.5  # share of the time that training all features may take without a warning
 HARDLY = 0.05  # share of a set's cost below which another feature costs hardly anything
 COVERED = 0.95  # share of the violations within a measured tolerance
-
-
-class SetTrainer(Protocol):
-    """The interface of a feature set trainer that a search uses; see `Trainer`."""
-
-    workers: int
-    spent: Spent
-
-    @property
-    def rows(self) -> int:
-        """Number of training rows."""
-
-    def qualities(self, masks: Sequence[int]) -> Generator[float]:
-        """Yield the quality of each set in turn; train a set first if needed."""
-
-    def seconds(self, mask: int) -> float:
-        """Return the seconds that training a set took; call `qualities` first."""
-
-    def expected_s(self, mask: int) -> float:
-        """Estimate the seconds that training a set will take; 0 if unknown."""
-
-    def on_sample(self, count: int) -> Self:
-        """Return a trainer that trains on a sample of `count` rows."""
-
 
 CostOf = Callable[[int], float]
 Order = tuple[int, ...]
@@ -74,7 +49,7 @@ class ProgressiveSearch:
 def search_progressively(
     search: Search,
     m: int,
-    trainer: SetTrainer,
+    trainer: Trainer,
     cost_of: CostOf,
     progress: Progress,
     tolerance: float | None = 0.0,
@@ -109,7 +84,7 @@ def search_progressively(
             if trainer.spent.seconds >= TRAINING * limit_s:
                 break
         if tolerance is None:
-            tolerance = _violation(m, known)
+            tolerance = _violation(known)
         left_s = limit_s - trainer.spent.seconds
         found = run_poly_dom(
             search, m, trainer, known, tolerance, on_progress, left_s=left_s
@@ -134,7 +109,7 @@ def _say_if_long(expected_s: float, search: Search) -> None:
 def run_poly_dom(
     search: Search,
     m: int,
-    trainer: SetTrainer,
+    trainer: Trainer,
     known: Mapping[int, float],
     tolerance: float,
     on_progress: OnProgress,
@@ -162,14 +137,14 @@ def run_poly_dom(
     )
 
 
-def _violation(m: int, known: Mapping[int, float]) -> float:
+def _violation(known: Mapping[int, float]) -> float:
     """Return the `COVERED` quantile of the quality lost when features are added."""
     masks = np.array(sorted(known), np.uint64)
     qualities = np.array([known[mask] for mask in masks.tolist()])
-    return measure_violations(m, masks, qualities).quantile(COVERED)
+    return measure_violations(masks, qualities).quantile(COVERED)
 
 
-def _on_few_rows(trainer: SetTrainer, m: int, limit_s: float) -> SetTrainer:
+def _on_few_rows(trainer: Trainer, m: int, limit_s: float) -> Trainer:
     """Return a trainer for ordering features, on as many rows as `limit_s` allows."""
     trials_s = TRIALS * m * trainer.seconds((1 << m) - 1) / trainer.workers
     share = min(1.0, TRYING * limit_s / max(trials_s, 1e-9))
@@ -179,7 +154,7 @@ def _on_few_rows(trainer: SetTrainer, m: int, limit_s: float) -> SetTrainer:
 
 def _find_orders(
     m: int,
-    trainer: SetTrainer,
+    trainer: Trainer,
     cost_of: CostOf,
     known: dict[int, float],
     first: Sequence[int],

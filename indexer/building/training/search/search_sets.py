@@ -26,13 +26,7 @@ from ...project_tables.search import Search
 from ...resources import Resources
 from ..train_sets import Trainer
 from ..training_task import TrainingTask, division_of
-from .progressive_search import (
-    COVERED,
-    CostOf,
-    SetTrainer,
-    run_poly_dom,
-    search_progressively,
-)
+from .progressive_search import COVERED, CostOf, run_poly_dom, search_progressively
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),
@@ -95,14 +89,14 @@ class SearchedSets:
             if qualities[masks & np.uint64(mask) == masks].max() <= quality
         ]
 
-    def joined(self, m: int, qualities: Mapping[int, float]) -> Self:
-        """Return these sets of m features and further ones that were trained later.
+    def joined(self, qualities: Mapping[int, float]) -> Self:
+        """Return these sets and further ones that were trained later.
 
         `qualities` has the quality of every set, by mask. Only after Poly-Dom.
         """
         sets = tuple(sorted(qualities))
         known = np.array([qualities[mask] for mask in sets])
-        violations = measure_violations(m, np.array(sets, np.uint64), known)
+        violations = measure_violations(np.array(sets, np.uint64), known)
         more = {"expanded": len(sets), "violations": violations.facts()}
         return replace(
             self, qualities=qualities, sets=sets, facts={**self.facts, **more}
@@ -163,7 +157,7 @@ def no_costs(_: int) -> float:
 def search_sets(
     search: Search,
     m: int,
-    trainer: SetTrainer,
+    trainer: Trainer,
     progress: Progress,
     cost_of: CostOf,
     *,
@@ -198,7 +192,7 @@ def search_sets(
 def _search_all(
     search: Search,
     m: int,
-    trainer: SetTrainer,
+    trainer: Trainer,
     tolerance: float | None,
     on_progress: OnProgress,
 ) -> poly_dom.PolyDomSearch:
