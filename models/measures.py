@@ -1,7 +1,7 @@
 """Measures of a model's quality: labels are compared with choices, scores or values.
 
-All functions raise BadInput if there is no row, if shapes differ, or if a number is out
-of range.
+Functions of labels raise BadInput if there is no row, if shapes differ, or if a number
+is out of range.
 
 labels, choices : (N,)
     Classes as whole numbers from 0 on, N > 0. For `r2`, `mae` and `d2_absolute`,
@@ -29,6 +29,16 @@ Codes = NDArray[np.int64]
 SURE = float(np.finfo(np.float64).eps)  # least probability in the log loss
 BINS = 15  # parts of [0, 1] in a reliability curve
 WHOLE = 1e-5  # largest deviation of a sum of float32 probabilities from 1
+
+
+class Evaluation(NamedTuple):
+    """The quality of N answers, and each answer's contribution to it, shape (N,).
+
+    The quality is the weighted mean of the contributions.
+    """
+
+    quality: float
+    parts: Floats
 
 
 def accuracy(
@@ -235,7 +245,7 @@ def auc(
     one-vs-rest). The mean leaves out a class if no row or every row has it, and is NaN
     if no class is left.
     """
-    return _mean_of_classes(_area, labels, scores, weights)
+    return _mean_of_classes(area, labels, scores, weights)
 
 
 def average_precision(
@@ -251,7 +261,7 @@ def average_precision(
     the class", over the scores of the class's rows. The classes are those of `auc`; of
     two classes, it is that of the class `positive`.
     """
-    return _mean_of_classes(_precision, labels, scores, weights, positive)
+    return _mean_of_classes(ranked_precision, labels, scores, weights, positive)
 
 
 def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -333,7 +343,7 @@ def are_probabilities(scores: Floats) -> bool:
 
 
 def _mean_of_classes(
-    measure: Callable[[NDArray[np.bool_], Floats, Floats], float | None],
+    measure: Callable[[NDArray[np.bool_], Floats, Floats], Evaluation | None],
     labels: ArrayLike,
     scores: ArrayLike,
     weights: ArrayLike | None,
@@ -345,39 +355,56 @@ def _mean_of_classes(
     count = given.shape[1]
     if count < 2:
         raise BadInput(f"{count} classes have scores; at least two are needed")
+    kept = each > 0
+    own, given, each = own[kept], given[kept], each[kept] / each.max()
     tested = [positive] if count == 2 else range(count)
     values = [measure(own == k, given[:, k], each) for k in tested]
-    found = [value for value in values if value is not None]
+    found = [value.quality for value in values if value is not None]
     return float(np.mean(found)) if found else float("nan")
 
 
-def _precision(
-    is_own: NDArray[np.bool_], scores: Floats, weights: Floats
-) -> float | None:
-    """Compute the average precision of one class; None if its rows have no weight."""
-    _, rank = np.unique(-scores, return_inverse=True)
-    own = np.bincount(rank, weights * is_own)
-    if not own.sum() > 0:
-        return None
-    seen = np.cumsum(np.bincount(rank, weights))
-    precisions = np.divide(np.cumsum(own), seen, np.zeros_like(seen), where=seen > 0)
-    return float(own @ precisions / own.sum())
+def area(own: NDArray[np.bool_], scores: Floats, weights: Floats) -> Evaluation | None:
+    """Return the area under the ROC curve of one class against all others.
 
-
-def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float | None:
-    """Compute the area under the ROC curve for one class against the rest.
-
-    `is_own` (N,) is True for the rows of the class. Returns None if these rows or the
-    other rows have no weight.
+    `own` (N,) is True for the items of the class. Returns None if it is True for all
+    items or for none. An item's contribution depends on the share of items on the other
+    side that the scores order correctly relative to it (DeLong, DeLong and
+    Clarke-Pearson, 1988).
     """
     _, rank = np.unique(scores, return_inverse=True)
-    own = np.bincount(rank, weights * is_own)
-    others = np.bincount(rank, weights * ~is_own)
-    pairs = own.sum() * others.sum()
-    if not pairs > 0:
+    inside, outside = np.where(own, weights, 0.0), np.where(own, 0.0, weights)
+    total, others = inside.sum(), outside.sum()
+    if not (total > 0 and others > 0):
         return None
-    below = np.cumsum(others) - others
-    return float(own @ (below + others / 2) / pairs)
+    at_in, at_out = np.bincount(rank, inside), np.bincount(rank, outside)
+    below = (np.cumsum(at_out) - at_out / 2) / others
+    above = (at_in[::-1].cumsum()[::-1] - at_in / 2) / total
+    quality = float(at_in @ below / total)
+    shares = np.where(own, total, others) / len(own)
+    placed = np.where(own, below[rank], above[rank])
+    return Evaluation(quality, quality + (placed - quality) / shares)
+
+
+def ranked_precision(
+    own: NDArray[np.bool_], scores: Floats, weights: Floats
+) -> Evaluation | None:
+    """Return the average precision of one class; None if `own` (N,) is never True.
+
+    An item's contribution is the derivative by its weight: an item of the class adds
+    its own precision, and each item changes the precision at its score and below.
+    """
+    _, rank = np.unique(-scores, return_inverse=True)
+    hits = np.bincount(rank, np.where(own, weights, 0.0))
+    total = hits.sum()
+    if not total > 0:
+        return None
+    seen, right = np.cumsum(np.bincount(rank, weights)), np.cumsum(hits)
+    quality = float(hits @ (right / seen) / total)
+    # derivatives of the sum of `hits * right / seen`, over this score and lower ones
+    missed = np.cumsum((hits * right / seen**2)[::-1])[::-1]
+    gained = np.cumsum((hits / seen)[::-1])[::-1] + right / seen
+    slopes = np.where(own, gained[rank] - quality, 0.0) - missed[rank]
+    return Evaluation(quality, quality + slopes * len(own) / total)
 
 
 def _hits(

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from polydom.features.threads import one_thread
 from polydom.indexer import build
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.training.quality import Answers, Evaluation, Metric
+from polydom.indexer.building.training.quality import Answers, Metric
+from polydom.models.measures import Evaluation
 from polydom.server.engine.loading import load_index
 from polydom.server.evaluation.labelled_items import LabelledItem, read_labelled
 from polydom.server.evaluation.predictors import FixedPlan, IndexHere

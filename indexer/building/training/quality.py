@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
-from polydom.models.measures import SURE, are_probabilities
+from polydom.models.measures import (
+    SURE,
+    Evaluation,
+    are_probabilities,
+    area,
+    ranked_precision,
+)
 from polydom.models.scoring.model import Model
 
 from ..project_tables.quality import OF_SCORES
@@ -31,16 +37,6 @@ class Answers(NamedTuple):
 
     chosen: NDArray[Any]
     scores: Floats | None = None
-
-
-class Evaluation(NamedTuple):
-    """The quality of N answers, and each answer's contribution to it, shape (N,).
-
-    The quality is the weighted mean of the contributions.
-    """
-
-    quality: float
-    parts: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,12 +191,12 @@ class Metric:
         return Evaluation(quality, quality * (1 + logs - mean))
 
     def _auc(self, answers: Answers, targets: Codes, weights: Floats) -> Evaluation:
-        return self._mean_of_classes(_area, answers, targets, weights)
+        return self._mean_of_classes(area, answers, targets, weights)
 
     def _average_precision(
         self, answers: Answers, targets: Codes, weights: Floats
     ) -> Evaluation:
-        return self._mean_of_classes(_ranked_precision, answers, targets, weights)
+        return self._mean_of_classes(ranked_precision, answers, targets, weights)
 
     def _mean_of_classes(
         self,
@@ -284,47 +280,3 @@ def _explained(errors: Floats, spread: Floats, weights: Floats) -> Evaluation:
     if not share < 1:
         return Evaluation(0.0, np.zeros(len(errors)))
     return Evaluation(1 - share, 1 - share - (errors - share * spread) / around)
-
-
-def _area(own: NDArray[np.bool_], scores: Floats, weights: Floats) -> Evaluation | None:
-    """Return the area under the ROC curve of one class against all others.
-
-    `own` (N,) is True for the items of the class. Returns None if it is True for all
-    items or for none. An item's contribution depends on the share of items on the other
-    side that the scores order correctly relative to it (DeLong, DeLong and
-    Clarke-Pearson, 1988).
-    """
-    _, rank = np.unique(scores, return_inverse=True)
-    inside, outside = np.where(own, weights, 0.0), np.where(own, 0.0, weights)
-    total, others = inside.sum(), outside.sum()
-    if not (total > 0 and others > 0):
-        return None
-    at_in, at_out = np.bincount(rank, inside), np.bincount(rank, outside)
-    below = (np.cumsum(at_out) - at_out / 2) / others
-    above = (at_in[::-1].cumsum()[::-1] - at_in / 2) / total
-    quality = float(at_in @ below / total)
-    shares = np.where(own, total, others) / len(own)
-    placed = np.where(own, below[rank], above[rank])
-    return Evaluation(quality, quality + (placed - quality) / shares)
-
-
-def _ranked_precision(
-    own: NDArray[np.bool_], scores: Floats, weights: Floats
-) -> Evaluation | None:
-    """Return the average precision of one class; None if `own` (N,) is never True.
-
-    An item's contribution is the derivative by its weight: an item of the class adds
-    its own precision, and each item changes the precision at its score and below.
-    """
-    _, rank = np.unique(-scores, return_inverse=True)
-    hits = np.bincount(rank, np.where(own, weights, 0.0))
-    total = hits.sum()
-    if not total > 0:
-        return None
-    seen, right = np.cumsum(np.bincount(rank, weights)), np.cumsum(hits)
-    quality = float(hits @ (right / seen) / total)
-    # derivatives of the sum of `hits * right / seen`, over this score and lower ones
-    missed = np.cumsum((hits * right / seen**2)[::-1])[::-1]
-    gained = np.cumsum((hits / seen)[::-1])[::-1] + right / seen
-    slopes = np.where(own, gained[rank] - quality, 0.0) - missed[rank]
-    return Evaluation(quality, quality + slopes * len(own) / total)
