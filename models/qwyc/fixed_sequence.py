@@ -5,7 +5,7 @@ Calibration rows prove this, with a given confidence.
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import Field, dataclass, replace
-from itertools import tee
+from itertools import chain, tee
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -180,16 +180,11 @@ def calibrate(
     rungs = iter(ladder)
     careful = next(rungs)
     if not tests.lacking.all():
-        (passed,) = last_passing([_put_back(careful, rungs)], rows, tests)
+        (passed,) = last_passing([chain([careful], rungs)], rows, tests)
         if passed is not None:
             schedule, changed = passed
             return replace(schedule, promise=tests.promise(changed))
     return replace(careful.without_stops(), promise=tests.of_nothing())
-
-
-def _put_back(first: AnySchedule, rest: Iterator[AnySchedule]) -> Iterator[AnySchedule]:
-    yield first
-    yield from rest
 
 
 def calibrate_sides(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadProject
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
+from polydom.models.selection.splits import nested_order
 
 from ...cluster.workers import Workers
 from ..cache import Cache, digest
@@ -119,8 +120,9 @@ class Trainer:
     def on_sample(self, count: int) -> Self:
         """Return a trainer on `count` training rows with the same shares of classes."""
         train, test = self.task.splits[0]
-        rows = draw_sample(self.task.codes[train], count, self.task.seed)
-        key = digest(self.task.key, "sample", count)
+        rng = np.random.default_rng(self.task.seed)
+        rows = np.sort(nested_order(self.task.codes[train], rng)[:count])
+        key = digest(self.task.key, "nested", count)
         division = division_of([(train[rows], test)])
         shared = self.cache.share(f"sets/{key}/division", division)
         task = replace(self.task, division=shared, key=key)
@@ -286,16 +288,3 @@ class Trainer:
         if entry is None:
             raise KeyError(f"feature set {mask:#x} has not been trained")
         return entry
-
-
-def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
-    """Draw rows with the same shares of classes; return ascending positions (count,).
-
-    If `count` is at least the number of classes, every class has a row.
-    """
-    shuffled = np.random.default_rng(seed).permutation(len(codes))
-    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    counts = np.bincount(codes)
-    starts = np.repeat(np.cumsum(counts) - counts, counts)
-    place = (np.arange(len(codes)) - starts) / counts[codes[by_class]]
-    return np.sort(by_class[np.argsort(place, kind="stable")[:count]])

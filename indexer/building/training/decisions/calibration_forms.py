@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import softmax
 from sklearn.isotonic import isotonic_regression
 
 from polydom.models.measures import SURE, calibration_error
 from polydom.models.scoring.calibration import Calibration, make_knots, make_line
-
-from .evidence import softmax
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -166,7 +165,7 @@ def _fit_slope(held: Held, start: float) -> float:
     low, high = -LARGEST_LOG, LARGEST_LOG
     at, last = start, np.inf
     while abs(at - last) > 1e-6:
-        given = softmax(np.exp(at) * z + held.shift)
+        given = softmax(np.exp(at) * z + held.shift, axis=1)
         means = np.sum(given * z, axis=1)
         rise = float(shares @ means) - wanted
         bend = float(shares @ (np.sum(given * z * z, axis=1) - means**2))

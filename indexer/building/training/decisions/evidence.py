@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from polydom.models.scoring.calibration import Calibration
 from polydom.models.scoring.classifier import Classifier
@@ -26,7 +27,7 @@ class Evidence(NamedTuple):
         """Return class scores (N, K), calibrated if there is a calibration."""
         z = self.z
         if calibration is None:
-            return np.exp(z) if self.logs else softmax(z)
+            return np.exp(z) if self.logs else softmax(z, axis=1)
         scores = np.exp(z) if self.logs else np.empty_like(z)
         calibration.apply(np.ascontiguousarray(z), 1.0, scores)
         return scores
@@ -65,10 +66,3 @@ def join_evidence(parts: Sequence[Evidence | None]) -> Evidence | None:
         return None
     z = np.concatenate([one.z for one in known])
     return Evidence(z, known[0].logs, all(one.probable for one in known))
-
-
-def softmax(z: Floats) -> Floats:
-    """Return shares (N, K) that are proportional to exp(z) in each row."""
-    power = np.exp(z - z.max(axis=1, keepdims=True))
-    shares: Floats = power / power.sum(axis=1, keepdims=True)
-    return shares

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from polydom.indexer.building.cache import Cache
@@ -13,7 +11,7 @@ from polydom.indexer.building.data.split import divide_groups
 from polydom.indexer.building.training import train_sets
 from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.building.training.refit import train_again
-from polydom.indexer.building.training.train_sets import Trainer, draw_sample
+from polydom.indexer.building.training.train_sets import Trainer
 from polydom.indexer.building.training.training_task import TrainingTask, division_of
 from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import Silence
@@ -117,22 +115,6 @@ def test_a_long_training_is_told_from_short_ones_that_do_not_count(
     monkeypatch.setattr(train_sets, "SAMPLE", 40)
     list(trainer.qualities([3]))
     assert trainer.expected_s(3) == 0.0
-
-
-@given(
-    counts=st.lists(st.integers(1, 60), min_size=1, max_size=6), share=st.floats(0, 1)
-)
-def test_a_sample_keeps_the_shares_of_classes(counts: list[int], share: float) -> None:
-    codes = np.random.default_rng(0).permutation(np.repeat(range(len(counts)), counts))
-    size = max(1, round(share * len(codes)))
-    rows = draw_sample(codes, size, 3)
-    assert len(set(rows.tolist())) == size == len(rows)
-    assert (np.diff(rows) > 0).all()
-    drawn = np.bincount(codes[rows], minlength=len(counts))
-    for own, count in zip(drawn, counts, strict=True):
-        assert abs(own - size * count / len(codes)) < 1 + len(counts)
-    if size >= len(counts):
-        assert drawn.all()
 
 
 def test_kept_sets_are_trained_again_on_all_items(tmp_path: Path) -> None:
