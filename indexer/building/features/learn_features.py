@@ -5,7 +5,7 @@ other training items. So models are trained on scores like those of new items. A
 items are scored by weights learned from all training items.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -51,6 +51,7 @@ from .text_features import ChosenRecipe, texts_in
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
+Step = Callable[..., None]  # called after each step, or with a number of steps
 
 STAGE = "learning features"
 FOLDS = 5  # folds of the training items, if the project has none
@@ -194,17 +195,19 @@ class FeatureLearner:
             return [learned for learned in found if learned is not None]
         each, done = 2 + 2 * len(np.unique(lessons[0].folds)), 0
         with self.progress.stage(STAGE, each * len(missing)) as on_progress:
+
+            def step(steps: int = 1) -> None:
+                nonlocal done
+                done += steps
+                on_progress(done)
+
             for position in missing:
-                for learned in self._steps(recipes[position], lessons[position]):
-                    done += 1
-                    on_progress(done)
-                    if learned is not None:
-                        found[position] = learned
-                        self.cache.store(names[position], *_plain(learned))
+                learned = self._learn(recipes[position], lessons[position], step)
+                found[position] = learned
+                self.cache.store(names[position], *_plain(learned))
         return [learned for learned in found if learned is not None]
 
-    def _steps(self, recipe: Recipe, lesson: Lesson) -> Iterator[Learned | None]:
-        """Learn a feature; yield None after each step, and finally the feature."""
+    def _learn(self, recipe: Recipe, lesson: Lesson, step: Step) -> Learned:
         dataset, folds = lesson.dataset, np.unique(lesson.folds).tolist()
         width = scores_of(len(dataset.labels))
         entry, extent = _name(recipe, lesson), Extent.of(recipe, lesson)
@@ -215,48 +218,32 @@ class FeatureLearner:
         rows, fold_of = lesson.rows[chosen], lesson.folds[chosen]
         table, labels = self._count(recipe, dataset, rows), dataset.targets[rows]
         labels = labels if dataset.labels else standardised(labels)
-        yield None
+        step()
         kept = min(recipe.most, MOST_WEIGHTS // width)
         fitting = Fitting(len(dataset.labels), kept, None, lesson.seed)
         texts = TrainingTexts(table, labels, fold_of)
-        scores: list[NDArray[np.float64]] = []
         if bayes:
-            yield from [None] * len(folds)
+            step(len(folds))
         else:
             few = extent.within(CHOSEN_ON / width)[chosen]
-            fitting, scores = yield from self._choose(
-                entry, texts.only(few), folds, fitting
-            )
+            part = texts.only(few)
+            tried = self._out_of_fold(entry, part, folds, fitting, STRENGTHS, step)
+            best = least_loss(part, folds, tried, fitting.classes)
+            fitting = fitting._replace(strength=STRENGTHS[best])
+            scores = [each[best] for each in tried]
         if bayes or not few.all():
-            scores = []
             strengths = [fitting.strength]
-            for each in self._out_of_fold(entry, texts, folds, fitting, strengths):
-                scores += each
-                yield None
+            tried = self._out_of_fold(entry, texts, folds, fitting, strengths, step)
+            scores = [each[0] for each in tried]
         else:
-            yield from [None] * len(folds)
+            step(len(folds))
         whole = np.empty((len(rows), width), np.float32)
         for fold, own in zip(folds, scores, strict=True):
             whole[fold_of == fold] = own
         weights = fit_terms(table, labels, fitting)
         facts = StoredTerms(len(weights.hashes), len(rows), fitting.strength)
-        yield Learned(weights, facts, rows, whole)
-
-    def _choose(
-        self, entry: str, texts: TrainingTexts, folds: Sequence[int], fitting: Fitting
-    ) -> Generator[None, None, tuple[Fitting, list[NDArray[np.float64]]]]:
-        """Choose the strength of regularisation with the lowest out-of-fold loss.
-
-        Yields None after each fold. The generator's return value is `fitting` with this
-        strength, and the scores of each fold.
-        """
-        tried: list[list[NDArray[np.float64]]] = []
-        for each in self._out_of_fold(entry, texts, folds, fitting, STRENGTHS):
-            tried.append(each)
-            yield None
-        best = least_loss(texts, folds, tried, fitting.classes)
-        chosen = fitting._replace(strength=STRENGTHS[best])
-        return chosen, [each[best] for each in tried]
+        step()
+        return Learned(weights, facts, rows, whole)
 
     def _out_of_fold(
         self,
@@ -265,8 +252,9 @@ class FeatureLearner:
         folds: Sequence[int],
         fitting: Fitting,
         strengths: Sequence[float | None],
-    ) -> Iterator[list[NDArray[np.float64]]]:
-        """Yield, for each fold, its texts' scores: one array for each strength.
+        step: Step,
+    ) -> list[list[NDArray[np.float64]]]:
+        """Return, for each fold, its texts' scores: one array for each strength.
 
         The weights for a fold are fitted on the other folds.
         """
@@ -274,10 +262,14 @@ class FeatureLearner:
         name = f"{entry}/.{len(texts.folds)}.{token_hex(8)}.tmp"
         shared = self.cache.share(name, texts.arrays())
         calls = ((shared, fold, fitting, strengths) for fold in folds)
+        found = []
         try:
-            yield from self.workers.run(score_part, calls, stage=STAGE)
+            for scores in self.workers.run(score_part, calls, stage=STAGE):
+                found.append(scores)
+                step()
         finally:
             shared.remove()
+        return found
 
     def _count(self, recipe: Recipe, dataset: Dataset, rows: Rows) -> TermTable:
         dataset = dataset.only(rows)
