@@ -88,16 +88,22 @@ BOUNDED = [(name, classes) for name, classes in ENSEMBLES if name not in LINEAR]
 ROWS = {classes: bundled(name)[0] for classes, name in DATA.items()}
 
 
-def drawn_exit(ensemble: Ensemble, X: NDArray[Any], seed: int, width: float) -> Exits:
-    """An evaluator with limits drawn as wide as a share of the scores' spread."""
+def drawn_exit(
+    ensemble: Ensemble, X: NDArray[Any], seed: int, width: float, last: bool = False
+) -> Exits:
+    """An evaluator with limits drawn as wide as a share of the scores' spread.
+
+    If `last`, the last base model has limits too.
+    """
     draw, T = np.random.default_rng(seed), ensemble.size
     scores, order = ensemble.base_scores(X), draw.permutation(T)
     spread = width * np.abs(scores).sum(axis=1).mean() + 1e-9
     if not ensemble.binary:
-        margin = np.append(draw.uniform(0, spread, T - 1), np.inf)
+        margin = draw.uniform(0, spread, T)
+        margin[-1] = margin[-1] if last else np.inf
         return ensemble.early_exit(MarginSchedule(order, margin, ensemble.bias))
     limits = ensemble.threshold + np.sort(draw.normal(0, spread, (T, 2)), axis=1)
-    limits[-1] = -np.inf, np.inf
+    limits[-1] = limits[-1] if last else (-np.inf, np.inf)
     schedule = Schedule(order, limits[:, 0], limits[:, 1], ensemble.threshold)
     return ensemble.early_exit(schedule)
 
@@ -124,19 +130,26 @@ def walk(exits: Exits, ensemble: Ensemble, scores: NDArray[Any]) -> tuple[int, i
 
 @pytest.mark.parametrize(("name", "classes"), ENSEMBLES)
 @settings(max_examples=few(8), deadline=None)
-@given(seed=st.integers(0, 999), width=st.sampled_from([0.05, 0.3, 9.0]))
+@given(
+    seed=st.integers(0, 999),
+    width=st.sampled_from([0.05, 0.3, 9.0]),
+    last=st.booleans(),
+)
 def test_answers_are_those_of_a_walk_and_bounds_hold_what_scores_become(
-    name: str, classes: int, seed: int, width: float
+    name: str, classes: int, seed: int, width: float, last: bool
 ) -> None:
     ensemble, rows = ENSEMBLES[name, classes], ROWS[classes]
-    exits = drawn_exit(ensemble, rows, seed, width)
+    exits = drawn_exit(ensemble, rows, seed, width, last)
     draw = np.random.default_rng(seed)
     X = rows[draw.integers(0, len(rows), 12)]
     whole, base = ensemble.predict_scores(X), ensemble.base_scores(X)
+    codes, used = exits.choices(X)
+    np.testing.assert_array_equal(exits.choices(X.astype(np.float32)), (codes, used))
     for i, row in enumerate(X):
         one = exits.answer(row.astype(np.float32))
         assert exits.answer(row) == exits.answer(row.tolist())
         assert (one.code, one.used) == walk(exits, ensemble, base[i])
+        assert (one.code, one.used) == (codes[i], used[i])
         assert one[:2] == exits.answer(row)[:2]
         assert one.code == exits.choose(row.astype(np.float32))
         assert (one.bounds is None) == (name in LINEAR)

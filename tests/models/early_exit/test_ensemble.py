@@ -9,21 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.ensemble import (
-    AdaBoostClassifier,
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-)
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import AllAlike, BadInput, BadModel
-from polydom.features.threads import one_thread
-from polydom.models import Ensemble, Schedule, compile, fit_schedule
+from polydom.models import Ensemble, MarginSchedule, Schedule, compile, fit_schedule
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.importers.compile_model import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
@@ -32,11 +24,10 @@ from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import join
+from tests.models.early_exit.test_answers import ENSEMBLES, ROWS, whole_exit
 from tests.support.examples import few
-from tests.support.first_use import AtFirstUse
 from tests.support.models.agreement import bundled
 from tests.support.models.boosters import lgbm, xgb
-from tests.support.oracles.early_exit import early_decision
 
 READ = """
 import sys
@@ -67,126 +58,84 @@ def test_files_are_read_without_their_packages(tmp_path: Path) -> None:
         np.testing.assert_array_equal(chosen, fitted.predict(X))
 
 
-LEARNERS: dict[str, Any] = {
-    "lightgbm": lgbm(),
-    "xgboost": xgb(),
-    "boosting": GradientBoostingClassifier(n_estimators=9, random_state=0),
-    "histogram": HistGradientBoostingClassifier(max_iter=9),
-    "adaboost": AdaBoostClassifier(n_estimators=9, random_state=0),
-    "forest": RandomForestClassifier(10, max_depth=2, random_state=0),
-    "linear": RidgeClassifier(),
-}
-
-
-def fitted_and_compiled(name: str) -> tuple[Any, Ensemble]:
-    with one_thread():
-        fitted = LEARNERS[name].fit(*bundled("breast_cancer"))
-        return fitted, compile(fitted)
-
-
 def pickled(thing: Any) -> Any:
     return pickle.loads(pickle.dumps(thing))
 
 
-ENSEMBLES = AtFirstUse(LEARNERS, fitted_and_compiled)
-X_TWO = bundled("breast_cancer")[0][: few(1000)]
+# Sums of extra trees are nearly all 0 or 1, so that few thresholds make a difference.
+TWO = [name for name, classes in ENSEMBLES if classes == 2 and name != "extra trees"]
+X_TWO = ROWS[2][: few(1000)]
 
 
-@pytest.mark.parametrize("name", ENSEMBLES)
-def test_base_scores_sum_to_the_decision(name: str) -> None:
-    _, ensemble = ENSEMBLES[name]
-    scores = ensemble.base_scores(X_TWO)
-    assert scores.shape == (len(X_TWO), ensemble.size)
-    np.testing.assert_allclose(
-        scores.sum(axis=1) - ensemble.threshold,
-        ensemble.decision_function(X_TWO),
-        atol=1e-9,
-    )
-
-
-def test_base_scores_of_three_classes_have_three_columns() -> None:
-    X, y = bundled("wine")
-    ensemble = compile(lgbm().fit(X, y))
+@pytest.mark.parametrize(("name", "classes"), ENSEMBLES)
+def test_base_scores_sum_to_the_decision(name: str, classes: int) -> None:
+    ensemble, X = ENSEMBLES[name, classes], ROWS[classes]
     scores = ensemble.base_scores(X)
-    assert scores.shape == (len(X), 12, 3)
-    sums = scores.sum(axis=1) + ensemble.bias
-    np.testing.assert_allclose(sums, ensemble.decision_function(X))
-    with pytest.raises(BadInput, match="for two classes has one threshold"):
-        ensemble.threshold  # noqa: B018
+    more = () if classes == 2 else (classes,)
+    assert scores.shape == (len(X), ensemble.size, *more)
+    start = -ensemble.threshold if classes == 2 else ensemble.bias
+    sums, whole = scores.sum(axis=1) + start, ensemble.decision_function(X)
+    np.testing.assert_allclose(sums, whole, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "classes"), ENSEMBLES)
+def test_a_schedule_that_never_stops_decides_as_the_original(
+    name: str, classes: int
+) -> None:
+    ensemble, X = ENSEMBLES[name, classes], ROWS[classes]
+    exits, width = whole_exit(ensemble), X.shape[1]
+    rows = np.vstack([X, np.zeros((2, width)), np.full((1, width), 1e30)])
+    for some in (rows, rows.astype(np.float32)):
+        np.testing.assert_array_equal(exits.predict(some), ensemble.predict(rows))
+        assert (exits.choices(some)[1] == ensemble.size).all()
+    for row in rows.astype(np.float32):
+        assert exits.choose(row) == exits.choices(row[None])[0][0]
 
 
 def test_rows_that_are_all_decided_alike_are_refused() -> None:
-    _, ensemble = ENSEMBLES["forest"]
+    ensemble = ENSEMBLES["forest", 2]
     alike = X_TWO[ensemble.predict(X_TWO) == 1]
     with pytest.raises(AllAlike, match=f"all {len(alike)} decisions are alike"):
         ensemble.fit_early_exit(alike, alpha=0.01)
 
 
-@pytest.mark.parametrize("name", ENSEMBLES)
-def test_schedule_that_never_stops_decides_as_the_original(name: str) -> None:
-    fitted, ensemble = ENSEMBLES[name]
-    T = ensemble.size
-    order = np.random.default_rng(0).permutation(T)
-    plan = Schedule(order, np.full(T, -np.inf), np.full(T, np.inf), ensemble.threshold)
-    exit_ = ensemble.early_exit(plan)
-    expected = fitted.predict(X_TWO)
-    for X in (X_TWO, X_TWO.astype(np.float32)):
-        np.testing.assert_array_equal(exit_.predict(X), expected)
-        assert (exit_.choices(X)[1] == T).all()
-    row = X_TWO[7].astype(np.float32)
-    assert ensemble.classes[exit_.choose(row)] == expected[7]
-
-
-@pytest.mark.parametrize("name", ["lightgbm", "forest", "linear"])
-@settings(max_examples=few(40))
-@given(data=st.data())
-def test_early_decisions_are_those_of_a_walk_by_hand(
-    name: str, data: st.DataObject
-) -> None:
-    ensemble = ENSEMBLES[name][1]
-    T = ensemble.size
-    draw = np.random.default_rng(data.draw(st.integers(0, 999)))
-    X = X_TWO[draw.integers(0, len(X_TWO), 20)]
-    scores = ensemble.base_scores(X)
-    spread = np.abs(scores).sum(axis=1).mean() * data.draw(st.floats(0.01, 1.0))
-    limits = ensemble.threshold + np.sort(draw.normal(0, spread, (T, 2)), axis=1)
-    order = draw.permutation(T)
-    plan = Schedule(order, limits[:, 0], limits[:, 1], ensemble.threshold)
-    exit_ = ensemble.early_exit(plan)
-    chosen, used = exit_.choices(X)
-    singles = exit_.choices(X.astype(np.float32))
-    np.testing.assert_array_equal(singles, (chosen, used))
-    for i, row in enumerate(scores):
-        positive, steps = early_decision(
-            row,
-            plan.order.tolist(),
-            plan.lower.tolist(),
-            plan.upper.tolist(),
-            ensemble.threshold,
-        )
-        assert used[i] == steps
-        assert chosen[i] == positive == exit_.choose(X[i].astype(np.float32))
-
-
-def test_schedule_of_another_length_is_refused() -> None:
-    ensemble = ENSEMBLES["forest"][1]
-    limits = np.zeros(3)
-    with pytest.raises(BadInput, match="orders 3 base models; this ensemble has 10"):
-        ensemble.early_exit(Schedule(np.arange(3), limits, limits, 0.0))
+def test_schedules_for_other_ensembles_are_refused() -> None:
+    ensemble, T = ENSEMBLES["boosting", 3], 9
+    order, limits = np.arange(T), np.zeros(T)
+    with pytest.raises(BadInput, match="orders 3 base models; this ensemble has 9"):
+        ensemble.early_exit(MarginSchedule(order[:3], limits[:3], ensemble.bias))
+    with pytest.raises(BadInput, match="bias is not this ensemble's"):
+        ensemble.early_exit(MarginSchedule(order, limits, ensemble.bias + 1))
+    near = ensemble.bias + np.array([0.0, 1e-6, 0.0])
+    with pytest.raises(BadInput, match=r"class .*1.* begins at"):
+        ensemble.early_exit(MarginSchedule(order, limits, near))
+    with pytest.raises(BadInput, match=r"shape \(2,\); this ensemble has 3 classes"):
+        ensemble.early_exit(MarginSchedule(order, limits, np.zeros(2)))
+    with pytest.raises(BadInput, match="only an ensemble for two classes"):
+        ensemble.early_exit(Schedule(order, limits, limits, 0.0))
+    with pytest.raises(BadInput, match="for two classes has one threshold"):
+        ensemble.threshold  # noqa: B018
+    two = ENSEMBLES["boosting", 2]
+    with pytest.raises(BadInput, match="orders 3 base models; this ensemble has 9"):
+        two.early_exit(Schedule(order[:3], limits[:3], limits[:3], 0.0))
+    with pytest.raises(BadInput, match="for more than two classes"):
+        two.early_exit(MarginSchedule(order, limits, np.zeros(2)))
+    with pytest.raises(BadInput, match="has a threshold, no bias"):
+        two.bias  # noqa: B018
     for nothing in (None, "schedule"):
         with pytest.raises(BadInput, match=f"{type(nothing).__name__} is no schedule"):
-            ensemble.early_exit(nothing)  # type: ignore[arg-type]
+            two.early_exit(nothing)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shift", [-0.3, 0.2])
-@pytest.mark.parametrize("name", ENSEMBLES)
+@pytest.mark.parametrize("name", TWO)
 def test_schedule_for_another_operating_point_is_honoured(
     name: str, shift: float
 ) -> None:
-    ensemble = ENSEMBLES[name][1]
+    ensemble = ENSEMBLES[name, 2]
     scores = ensemble.base_scores(X_TWO)
     sums = scores.sum(axis=1)
-    threshold = float(np.quantile(sums, 0.5 + shift))
+    threshold = float(np.quantile(np.unique(sums), 0.5 + shift))
     schedule = fit_schedule(scores, threshold, 0.0)
     decisions, used = schedule.evaluate(scores)
     exits = ensemble.early_exit(schedule)
@@ -204,7 +153,7 @@ def test_schedule_for_another_operating_point_is_honoured(
 
 @pytest.mark.parametrize("through", [copy.copy, copy.deepcopy, pickled])
 def test_a_copy_keeps_to_another_operating_point(through: Any) -> None:
-    ensemble = ENSEMBLES["lightgbm"][1]
+    ensemble = ENSEMBLES["lightgbm", 2]
     scores = ensemble.base_scores(X_TWO)
     threshold = float(np.quantile(scores.sum(axis=1), 0.2))
     exits = ensemble.early_exit(fit_schedule(scores, threshold, 0.01))

@@ -1,7 +1,6 @@
 """The lattice classifier: scikit-learn's rules, accuracy, monotone scores."""
 
 import functools
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -96,14 +94,6 @@ def test_equal_seeds_give_equal_lattices_and_others_others() -> None:
     for name, array in first.items():
         np.testing.assert_array_equal(array, second[name])
     assert not np.array_equal(first["vertices"], third["vertices"])
-
-
-def test_it_is_cloned_and_pickled() -> None:
-    X, y = part_of("wine")
-    fitted = lattices(monotonic=None).fit(X, y)
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
-    assert clone(fitted).get_params() == fitted.get_params()
 
 
 TWO = bundled("breast_cancer")

@@ -10,18 +10,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
-from polydom.models import MarginSchedule, Schedule
-from polydom.models.early_exit.early_exits import MarginExit
+from polydom.models import Schedule
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.lattices.lattices import Lattices, make_lattices
 from polydom.models.load import load_model
 from polydom.models.scoring.classifier import Classifier, Head
-from polydom.models.scoring.kernels.cached_njit import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from polydom.models.scoring.preparation import plain
 from tests.support.examples import few
 from tests.support.models.agreement import stored_and_loaded
-from tests.support.oracles.early_exit import early_decision
+from tests.support.oracles.early_exit import walk_early
 from tests.support.oracles.lattices import calibrated_value, interpolated
 
 D = 5
@@ -169,48 +167,10 @@ def test_early_decisions_are_those_of_a_walk_by_hand(seed: int, simplex: bool) -
     exit_ = ensemble.early_exit(plan)
     chosen, used = exit_.choices(X)
     np.testing.assert_array_equal(exit_.choices(X.astype(np.float64)), (chosen, used))
-    for i, row in enumerate(scores):
-        positive, steps = early_decision(
-            row,
-            order.tolist(),
-            plan.lower.tolist(),
-            plan.upper.tolist(),
-            ensemble.threshold,
-        )
-        assert (chosen[i], used[i]) == (positive, steps)
-        assert exit_.choose(X[i]) == positive
-
-
-def test_schedule_that_never_stops_gives_the_whole_decision() -> None:
-    lattices = drawn(5, T=30)
-    ensemble = as_ensemble(classifier(lattices))
-    never = np.full(30, np.inf)
-    schedule = Schedule(np.arange(30)[::-1], -never, never, ensemble.threshold)
-    exit_ = ensemble.early_exit(schedule)
-    X = rows(lattices, 5, 50)
-    np.testing.assert_array_equal(exit_.predict(X), ensemble.predict(X))
-    assert [exit_.choose(row) for row in X] == ensemble.predict(X).tolist()
-
-
-def test_three_classes_stop_by_their_margin() -> None:
-    lattices = drawn(8, T=10, R=3)
-    assert lattices.with_packed().packed is not None or not COMPILED
-    ensemble = as_ensemble(classifier(lattices))
-    X = rows(lattices, 8, 40)
-    order = np.random.default_rng(8).permutation(10)
-    sums = ensemble.base_scores(X)[:, order].cumsum(axis=1) + ensemble.bias
-    ranked = np.sort(sums, axis=2)
-    margin = np.full(10, np.quantile(ranked[:, :, 2] - ranked[:, :, 1], 0.8))
-    exit_ = ensemble.early_exit(MarginSchedule(order, margin, ensemble.bias))
-    assert isinstance(exit_, MarginExit)
-    chosen, used = exit_.choices(X)
-    assert len(set(used.tolist())) > 1
-    for i, walk in enumerate(sums):
-        best = np.sort(walk, axis=1)
-        stops = np.flatnonzero(best[:, 2] - best[:, 1] > margin)
-        last = stops[0] if len(stops) else 9
-        assert (chosen[i], used[i]) == (walk[last].argmax(), last + 1)
-        assert exit_.choose(X[i]) == chosen[i]
+    lower, upper = limits.T
+    slow = walk_early(scores, order.tolist(), lower, upper, ensemble.threshold)
+    assert (chosen.tolist(), used.tolist()) == slow
+    assert [exit_.choose(row) for row in X] == slow[0]
 
 
 def _set(name: str, place: Any, value: Any) -> Any:

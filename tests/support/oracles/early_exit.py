@@ -17,24 +17,6 @@ def add_up(scores: Sequence[float] | NDArray[np.float64], start: float = 0.0) ->
     return total
 
 
-def early_decision(
-    scores: Sequence[float],
-    order: Sequence[int],
-    lower: Sequence[float],
-    upper: Sequence[float],
-    threshold: float,
-) -> tuple[bool, int]:
-    """Add base scores one by one; the decision, and how many it took."""
-    total = 0.0
-    for t, base in enumerate(order):
-        total += scores[base]
-        if total < lower[t]:
-            return False, t + 1
-        if total > upper[t]:
-            return True, t + 1
-    return add_up(scores) > threshold, len(order)
-
-
 def walk_early(
     scores: NDArray[np.float64],
     order: Sequence[int],
