@@ -31,18 +31,10 @@ def open_sets(
     can cost, and alpha times its gain reaches what the set's trained supersets gain.
     The sets that promise most come first, and among equals the cheapest.
 
-    Parameters
-    ----------
-    qualities
-        Qualities of the T trained sets, by mask. The empty set and the set of all
-        features are among them.
-    totals
-        (T,) costs of features and model of the trained sets, in the order of
-        ascending masks.
-    least
-        (2 ** m,) lower bound of the total cost of every set of m features.
-    alpha, alpha_of, tolerance
-        As in `poly_dom.search`.
+    `qualities` has those of the T trained sets, by mask, with the empty set and the set
+    of all features. `totals` (T,) are the trained sets' costs of features and model, by
+    ascending mask. `least` (2 ** m,) is a lower bound of the total cost of every set of
+    m features. `alpha`, `alpha_of` and `tolerance` are those of `poly_dom.search`.
     """
     trained = np.array(sorted(qualities), np.uint64)
     known = np.array([qualities[mask] for mask in trained.tolist()])

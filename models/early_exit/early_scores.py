@@ -191,18 +191,10 @@ def fit_early_scores(
     of rows that are cut off there is fitted to the rows that go on. A small weight of
     all other rows makes both lines sensible where these rows are few.
 
-    Parameters
-    ----------
-    classifier
-        The whole model.
-    scores
-        (N, T, R) scores of base models. If N is above `MOST_ROWS`, every second, third
-        ... row is used.
-    order, stops, start
-        (T,) order of the base models, the rule that stops rows, and the sums (R,)
-        before the first base model.
-    raw
-        (N, R) raw scores of the whole model; with two classes the margin, R = 1.
+    `scores` (N, T, R) are those of the base models; if N is above `MOST_ROWS`, every
+    second, third ... row is used. `start` (R,) are the sums before the first base
+    model, and `raw` (N, R) the raw scores of the whole model; with two classes, the
+    margin, R = 1.
     """
     step = -(-len(scores) // MOST_ROWS)
     scores, raw = scores[::step], np.ascontiguousarray(raw[::step])

@@ -53,17 +53,9 @@ def plan_rounds(
 ) -> tuple[int, ...]:
     """Return the examples that each learner has had after each round.
 
-    Parameters
-    ----------
-    rows, columns
-        Training rows of a fold, and columns.
-    outputs
-        Trees that boosting needs in each iteration: 1 for two classes and for numbers,
-        else the number of classes.
-    folds
-        Number of folds. k times `rows` examples are all rows of k folds.
-
-    All arguments are at least 1.
+    `rows` are the training rows of a fold; k times `rows` examples are all rows of k
+    folds. `outputs` is the number of trees that boosting needs in each iteration: 1 for
+    two classes and for numbers, else the number of classes.
     """
     each, whole = math.sqrt(columns * outputs), rows * folds
     if whole * each <= WORK:

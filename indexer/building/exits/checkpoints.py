@@ -145,32 +145,20 @@ def fit_exits(
 ) -> CheckpointExits:
     """Find thresholds at a plan's checkpoints that minimise the plan's mean cost.
 
+    `answers` are those at checkpoints 0 to C, for items that no model was trained on.
+    `costs` (C + 1,) are the checkpoints' costs, at least 0: of the model, and of the
+    features computed since the checkpoint before.
+
     Of the items for which the last checkpoint chooses class k, exits change at most the
-    share `alphas[k]`. Without `confidence`, this holds for the items of `answers`; with
-    it, for fresh items and all classes together, with that confidence. Nothing proves
-    that a later model will not overrule an earlier one. So there are no exits if there
-    are too few calibration items of a class, or its share is 0.
+    share `alphas[k]`, in [0, 1). Without `confidence`, this holds for the items of
+    `answers`. With a confidence, in (0, 1), it holds for fresh items and all classes
+    together; `calibration` then has answers for items that are used for nothing else,
+    and `groups` the numbers of their groups. Nothing proves that a later model will not
+    overrule an earlier one. So there are no exits if there are too few calibration
+    items of a class, or its share is 0.
 
-    Parameters
-    ----------
-    answers
-        Answers at checkpoints 0 to K, for items that no model was trained on.
-    costs
-        Cost of each checkpoint, at least 0, shape (K + 1,): of its model, and of the
-        features computed since the checkpoint before.
-    alphas
-        (K,) maximum shares, in [0, 1), of each class's answers that may change.
-    confidence
-        Confidence in `alphas` for fresh items, in (0, 1); None for no promise.
-    calibration
-        With `confidence`: answers for items that are used for nothing else.
-    groups
-        Numbers of the groups of the calibration items.
-
-    Raises
-    ------
-    BadInput
-        If there are too few calibration items, or an argument is out of range.
+    Raises BadInput if there are too few calibration items, or an argument is out of
+    range.
     """
     alphas = np.ascontiguousarray(alphas, np.float64)
     groups = check_confidence(alphas, confidence, calibration, groups)

@@ -123,18 +123,10 @@ def compare_forecasts(
     and for `early` and `whole` answers to them the measures of `measure`. Returns None
     if no item is answered early, or scores are no probabilities.
 
-    Parameters
-    ----------
-    codes
-        (N,) classes of items that no model was trained on, 0 to `classes` - 1.
-    values
-        (N, width) full rows of the items.
-    answering
-        (K + 1,) models that answer at the plan's checkpoints; the last is its own.
-    at
-        (N,) checkpoint, 0 to K, at which each item is answered.
-    evaluator
-        Evaluator of the last model, which stops early; None without a schedule.
+    `codes` (N,) are the classes of items that no model was trained on, and `values` (N,
+    width) their full rows. The models `answering` (K + 1,) answer at the plan's
+    checkpoints, the last of them by `evaluator` if it has a schedule; `at` (N,) is the
+    checkpoint that answers each item.
     """
     last = len(answering) - 1
     whole = _scores(answering[-1], values, classes)
