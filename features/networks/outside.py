@@ -1,12 +1,9 @@
 """Finds in an ONNX model what it needs from outside of itself, without a library.
 
-A server asks this of each model of an index before a library reads the model. ONNX is a
-message of protobuf: fields, each with a number, a type of encoding, and a value, which
-may be a message itself.
+A server asks this of each model of an index before a library reads the model.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from ..protobuf import fields
 
 # The key of a weight outside the file, and the operator of a compiled model beside it.
 MARKS = (b"location", b"EPContext")
@@ -31,16 +28,6 @@ INSIDE = {
 # Fields that refer outside: `external_data` of a tensor, `op_type` of a node.
 EXTERNAL_DATA, OPERATOR = ("tensor", 13), ("node", 4)
 DEEPEST = 100  # messages in each other, as many as protobuf reads
-VARINT, EIGHT, BYTES, FOUR = 0, 1, 2, 5  # types of encoding
-MOST_VARINT = 10  # bytes
-
-
-class Field(NamedTuple):
-    """A field of a message: its number, and where its value is."""
-
-    number: int
-    start: int
-    end: int
 
 
 def needs_outside(content: bytes) -> bool:
@@ -59,44 +46,13 @@ def needs_outside(content: bytes) -> bool:
 def _message_needs(content: bytes, kind: str, start: int, end: int, left: int) -> bool:
     if left == 0:
         raise ValueError("too many messages in each other")
-    for field in _fields(content, start, end):
+    for field in fields(content, start, end):
         place = kind, field.number
         if place == EXTERNAL_DATA:
             return True
-        if place == OPERATOR and content[field.start : field.end] == b"EPContext":
+        if place == OPERATOR and content[field.value : field.end] == b"EPContext":
             return True
         inner = INSIDE[kind].get(field.number)
-        if inner and _message_needs(content, inner, field.start, field.end, left - 1):
+        if inner and _message_needs(content, inner, field.value, field.end, left - 1):
             return True
     return False
-
-
-def _fields(content: bytes, at: int, end: int) -> Iterator[Field]:
-    """Yield the fields of a message; raise ValueError if it is none."""
-    while at < end:
-        tag, at = _varint(content, at, end)
-        number, encoding = tag >> 3, tag & 7
-        if encoding == VARINT:
-            _, after = _varint(content, at, end)
-        elif encoding == BYTES:
-            length, at = _varint(content, at, end)
-            after = at + length
-        elif encoding in (EIGHT, FOUR):
-            after = at + (8 if encoding == EIGHT else 4)
-        else:
-            raise ValueError(f"no encoding {encoding}")
-        if after > end:
-            raise ValueError("a field ends after its message")
-        yield Field(number, at, after)
-        at = after
-
-
-def _varint(content: bytes, at: int, end: int) -> tuple[int, int]:
-    """Read a number of seven bits a byte; return it, and where it ends."""
-    number = 0
-    for place in range(min(MOST_VARINT, end - at)):
-        byte = content[at + place]
-        number |= (byte & 127) << 7 * place
-        if byte < 128:
-            return number, at + place + 1
-    raise ValueError("a number has no end")

@@ -16,11 +16,12 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from polydom.features.errors import BadInput
+from polydom.features.protobuf import LENGTH
 
 from ..errors import TooLarge
 from ..schema.bounds import LARGE, USUAL_COLUMNS
 from .parameters import Parameter
-from .protobuf_wire import LENGTH, fields, malformed, pieces, written
+from .protobuf_wire import fields, malformed, pieces, written
 from .rest_body import read_requested, refuse_shared_memory
 from .service import InferRequest, InferResponse
 from .tensors import BYTES, MAX_ELEMENTS, Declared, Tensor, elements_of, to_raw

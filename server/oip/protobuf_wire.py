@@ -2,80 +2,40 @@
 
 Protobuf decodes a whole message in one call, and no other code can run meanwhile. A
 decoded message may need eight times as many bytes of memory as the encoded message.
-Here, skipping a field takes one step, whatever its length.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from itertools import islice
 
+from polydom.features import protobuf
 from polydom.features.errors import BadInput
+from polydom.features.protobuf import LENGTH, LONGEST, Field
 
 # Bytes of long contents that protobuf decodes in one call.
 PIECE = 1 << 14
-# Wire types: a varint, 8 bytes, a length followed by bytes, 4 bytes.
-VARINT, EIGHT, LENGTH, FOUR = 0, 1, 2, 5
-_WIDTHS = {EIGHT: 8, FOUR: 4}
-# Bytes of the longest varint.
-_LONGEST = 10
-
-
-class Field(NamedTuple):
-    """The position of one field in an encoded message."""
-
-    # Number of the field in the `.proto` file, and its wire type
-    number: int
-    kind: int
-    # Offsets of the field's tag, of its value, and of the value's end
-    begin: int
-    value: int
-    end: int
 
 
 def fields(message: memoryview, most: int) -> Iterator[Field]:
-    """Yield the fields of a message in order, without looking into nested messages.
+    """Yield the fields of a message in order, as `protobuf.fields` does.
 
     Raises BadInput for a malformed message, and for more than `most` fields.
     """
-    at = count = 0
-    while at < len(message):
-        if count == most:
-            raise BadInput(
-                "the request has more fields than its columns and terms need, with "
-                "numbers packed"
-            )
-        begin, count = at, count + 1
-        tag, at = _varint(message, at)
-        kind, value = tag & 7, at
-        if kind == VARINT:
-            _, at = _varint(message, at)
-        elif kind == LENGTH:
-            length, value = _varint(message, at)
-            at = value + length
-        elif kind in _WIDTHS:
-            at += _WIDTHS[kind]
-        else:
-            raise malformed()
-        if at > len(message):
-            raise malformed()
-        yield Field(tag >> 3, kind, begin, value, at)
+    found = protobuf.fields(message)
+    try:
+        yield from islice(found, most)
+        has_more = next(found, None) is not None
+    except ValueError as error:
+        raise malformed() from error
+    if has_more:
+        raise BadInput(
+            "the request has more fields than its columns and terms need, with numbers "
+            "packed"
+        )
 
 
 def malformed() -> BadInput:
     """Return the error for a message that is not valid protobuf."""
     return BadInput("the request is no message of its type")
-
-
-def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """Return the integer encoded at offset `at`, and the offset after it."""
-    if (first := message[at] if at < len(message) else 0x80) < 0x80:
-        return first, at + 1
-    number = shift = 0
-    for end, byte in enumerate(message[at : at + _LONGEST], at + 1):
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, end
-        shift += 7
-    raise malformed()
 
 
 def written(number: int, value: bytes | memoryview) -> bytes:
@@ -126,7 +86,7 @@ def _cut(numbers: memoryview, width: int) -> Iterator[memoryview]:
     while start < len(numbers):
         end = min(start + PIECE, len(numbers))
         if not width:
-            ends = range(end, min(end + _LONGEST, len(numbers) + 1))
+            ends = range(end, min(end + LONGEST, len(numbers) + 1))
             end = next((i for i in ends if numbers[i - 1] < 0x80), end)
         yield numbers[start:end]
         start = end

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
+from polydom.features.protobuf import Field
 from polydom.server.oip.grpc_messages import MESSAGES
-from polydom.server.oip.protobuf_wire import PIECE, Field, fields, pieces, written
+from polydom.server.oip.protobuf_wire import PIECE, fields, pieces, written
 
 CONTENTS = MESSAGES["InferTensorContents"]
 NUMBERS = {1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 4, 7: 8}
