@@ -40,7 +40,7 @@ from polydom.server.cli.process import prints_to_stderr
 from polydom.server.engine.loading import load_index
 from polydom.server.evaluation import comparison
 from polydom.server.evaluation.labelled_items import LabelledItem, read_labelled
-from polydom.server.evaluation.predictors import IndexHere, PlainAnswer, Predictor
+from polydom.server.evaluation.predictors import IndexWithin, PlainAnswer, Predictor
 from polydom.server.runtime.translator import AtOnce
 from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Terms
@@ -252,7 +252,7 @@ class Comparison:
         best = max(fitted, key=lambda one: found[one.name][0].mean())
         median_ms = float(np.median(found[best.name][1]))
         budgets = [SHARE * median_ms, median_ms, LARGE_MS]
-        within = [IndexHere(at_once, Terms(budget_ms=one)) for one in budgets]
+        within = [IndexWithin(at_once.answer, Terms(budget_ms=one)) for one in budgets]
         again = ask_all([best, *within], items, seed)
         for name, budget in zip(BUDGETS, budgets, strict=True):
             self._account(name).budget_ms.append(budget)

@@ -32,7 +32,7 @@ from polydom.indexer.building.project_tables.features import Features
 from polydom.indexer.building.template import default_features
 from polydom.server.engine.loading import load_index
 from polydom.server.evaluation.labelled_items import read_labelled
-from polydom.server.evaluation.predictors import IndexHere
+from polydom.server.evaluation.predictors import IndexWithin
 from polydom.server.runtime.translator import AtOnce
 from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Terms
@@ -156,7 +156,7 @@ def right(case: Case, path: Path, kept: Items, folder: Path) -> dict[str, float]
     index, package = load_index(path)
     items = read_labelled(place, index, package, whole=True).items
     at_once = AtOnce(open_translator(index, []))
-    within = [IndexHere(at_once, Terms(budget_ms=one)) for one in BUDGETS_MS]
+    within = [IndexWithin(at_once.answer, Terms(budget_ms=one)) for one in BUDGETS_MS]
     asked = ask_all(within, items, 0)
     rights = {
         f"{budget_ms:g} ms": float((found & (took_ms <= budget_ms)).mean())

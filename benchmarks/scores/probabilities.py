@@ -27,7 +27,7 @@ from polydom.models.scoring.model import Model
 from polydom.server.engine.loading import load_index
 from polydom.server.evaluation.comparison import Comparison, Trial
 from polydom.server.evaluation.labelled_items import read_labelled
-from polydom.server.evaluation.predictors import IndexHere
+from polydom.server.evaluation.predictors import IndexWithin
 from polydom.server.runtime.translator import AtOnce
 from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Terms
@@ -140,8 +140,8 @@ def judge(case: Case, quick: bool) -> list[dict[str, Any]]:
             "as served": (index, False),
         }
         asked = [
-            IndexHere(
-                AtOnce(open_translator(one, [])),
+            IndexWithin(
+                AtOnce(open_translator(one, [])).answer,
                 Terms(budget_ms=BUDGET_MS, exact=exact),
             )
             for one, exact in ways.values()

@@ -117,10 +117,8 @@ def drawn(values: Iterable[T], limit: int | None, seed: int) -> list[T]:
     kept: list[tuple[int, T]] = []
     for number, value in enumerate(values):
         place = number if number < limit else int(rng.integers(number + 1))
-        if number < limit:
-            kept.append((number, value))
-        elif place < limit:
-            kept[place] = (number, value)
+        if place < limit:
+            kept[place : place + 1] = [(number, value)]
     return [value for _, value in sorted(kept, key=lambda pair: pair[0])]
 
 

@@ -8,7 +8,7 @@ from math import exp
 from typing import Any, ClassVar
 
 import numpy as np
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 from numpy.typing import NDArray
 
 from polydom.models import measures
@@ -261,8 +261,7 @@ class ClassMetrics(Metrics):
         ]
         if scores[0] is None or scores[1] is None:
             return None
-        early, exact = (_forecasts(own, found) for found in scores if found is not None)
-        return EarlyResult(amount, len(at), early, exact)
+        return EarlyResult(amount, len(at), *(_forecasts(own, one) for one in scores))
 
     def _fields(self, place: int) -> dict[str, Any]:
         own, answered = self._own, self._answered(place)
@@ -280,11 +279,10 @@ class ClassMetrics(Metrics):
             "accuracy": right,
             "balanced_accuracy": measures.balanced_accuracy(own, answered),
             "macro_f1": measures.macro_f1(own, answered),
-            "auc": self._ranked("auc", scores, every),
             "average_precision": self._ranked("average_precision", scores, every),
-            "log_loss": self._loss(scores, every),
             "classes": self._rates(answered),
-            **self._reliability(scores),
+            **structs.asdict(_forecasts(own, scores)),
+            "reliability": _reliability(own, scores),
             "precision_recall": self._curve(scores),
         }
 
@@ -293,18 +291,6 @@ class ClassMetrics(Metrics):
         count = len(self._codes) + 1
         found = measures.rates(self._own, answered, count)[: self._known]
         return [ClassRates(name, *one) for name, one in zip(names, found, strict=True)]
-
-    def _reliability(self, scores: Floats | None) -> dict[str, Any]:
-        if scores is None or not measures.are_probabilities(scores):
-            return {"brier": None, "calibration_error": None, "reliability": []}
-        bins = measures.reliability(self._own, scores)
-        return {
-            "brier": measures.brier(self._own, scores),
-            "calibration_error": measures.calibration_error(self._own, scores),
-            "reliability": [
-                ReliabilityBin(round(one.weight), one.said, one.found) for one in bins
-            ],
-        }
 
     def _curve(self, scores: Floats | None) -> list[CurvePoint]:
         """Return the precision-recall curve of the positive class, thinned."""
@@ -344,8 +330,9 @@ class ClassMetrics(Metrics):
         if self._measure in ("auc", "average_precision"):
             return self._ranked(self._measure, scores, weights)
         if self._measure == "log_loss":
-            loss = self._loss(scores, weights)
-            return None if loss is None else exp(-loss)
+            if scores is None or not measures.are_probabilities(scores):
+                return None
+            return exp(-measures.log_loss(self._own, scores, weights))
         measure = getattr(measures, self._measure)
         return float(measure(self._own, answered, weights))
 
@@ -407,11 +394,6 @@ class ClassMetrics(Metrics):
         value = float(found)
         return None if np.isnan(value) else value
 
-    def _loss(self, scores: Floats | None, weights: Floats) -> float | None:
-        if scores is None or not measures.are_probabilities(scores):
-            return None
-        return measures.log_loss(self._own, scores, weights)
-
 
 class NumericMetrics(Metrics):
     """Computes metrics of answers that are numbers, for the measures "r2" and "mae".
@@ -470,11 +452,11 @@ class NumericMetrics(Metrics):
         return float(np.mean(lies)) if lies else None
 
 
-def _forecasts(own: Codes, scores: Floats) -> Forecasts:
-    area: float | None = measures.auc(own, scores)
+def _forecasts(own: Codes, scores: Floats | None) -> Forecasts:
+    area = None if scores is None else measures.auc(own, scores)
     if area is not None and np.isnan(area):
         area = None
-    if not measures.are_probabilities(scores):
+    if scores is None or not measures.are_probabilities(scores):
         return Forecasts(area, None, None, None)
     return Forecasts(
         area,
@@ -482,6 +464,13 @@ def _forecasts(own: Codes, scores: Floats) -> Forecasts:
         measures.brier(own, scores),
         measures.calibration_error(own, scores),
     )
+
+
+def _reliability(own: Codes, scores: Floats | None) -> list[ReliabilityBin]:
+    if scores is None or not measures.are_probabilities(scores):
+        return []
+    bins = measures.reliability(own, scores)
+    return [ReliabilityBin(round(one.weight), one.said, one.found) for one in bins]
 
 
 def _beside_exact(one: Reply, exact: Reply) -> bool:

@@ -2,7 +2,7 @@
 
 import runpy
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from math import isfinite
 from operator import and_
@@ -20,7 +20,7 @@ from polydom.indexer.index.package import Package
 from polydom.indexer.index.partial_lookup import PartialLookup
 
 from ..client.sync import Client
-from ..runtime.translator import AtOnce, Translator
+from ..runtime.translator import Translator
 from ..schema.wire import Answer, Terms
 from .labelled_items import LabelledItem, class_name
 
@@ -54,41 +54,30 @@ class Predictor(Protocol):
         """Predict one item. Raise PolydomError if that fails."""
 
 
-class IndexHere:
-    """A predictor: an index in this process, which answers within one budget."""
+class IndexWithin:
+    """A predictor: an index, here or on a server, which answers within one budget."""
 
     name = "polydom"
     features = None
 
-    def __init__(self, at_once: AtOnce, terms: Terms) -> None:
-        self._at_once = at_once
+    def __init__(self, ask: Callable[[Terms, Any], Answer], terms: Terms) -> None:
+        self._ask = ask
         self._terms = terms
 
     def answer(self, item: LabelledItem) -> Answer:
-        """Predict one item in this process, as `polydom predict` does."""
-        return self._at_once.answer(self._terms, item.payload)
+        """Predict one item; raise the errors of `Client.predict` or `AtOnce.answer`."""
+        return self._ask(self._terms, item.payload)
 
 
-class ServedIndex:
-    """A predictor: an index on a server, which answers within one budget."""
-
-    name = "polydom"
-    features = None
-
-    def __init__(self, client: Client, terms: Terms) -> None:
-        self._client = client
-        self._terms = terms
-
-    def answer(self, item: LabelledItem) -> Answer:
-        """Ask the server over HTTP; raise the errors of `Client.predict`."""
-        terms = self._terms
-        return self._client.predict(
-            item.payload,
-            budget_ms=terms.budget_ms,
-            budget=terms.budget,
-            model=terms.model,
-            exact=bool(terms.exact),
-        )
+def ask_server(client: Client, terms: Terms, payload: Any) -> Answer:
+    """Return a server's answer for an item."""
+    return client.predict(
+        payload,
+        budget_ms=terms.budget_ms,
+        budget=terms.budget,
+        model=terms.model,
+        exact=bool(terms.exact),
+    )
 
 
 class FixedPlan:

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from polydom.features.errors import BadInput
 from polydom.features.threads import one_thread
@@ -20,11 +21,11 @@ from .comparison import Comparison
 from .labelled_items import LabelledItems, read_labelled
 from .metrics import ClassMetrics, Metrics, NumericMetrics
 from .predictors import (
-    IndexHere,
+    IndexWithin,
     OwnModel,
     Predictor,
     Prior,
-    ServedIndex,
+    ask_server,
     fixed_plans,
     split_target,
 )
@@ -99,7 +100,7 @@ class EvaluationRun:
         # Last comes the index with its largest budget, and without early answers
         self._beside_exact = not self.exact and _answers_early(self._package)
         if self._beside_exact:
-            self._predictors.append(self._within(self._terms(exact=True)[-1:])[0])
+            self._predictors.append(self._within(exact=True)[-1])
         self.comparison = Comparison(
             self.labelled.items, self._predictors, repeat=self.repeat, seed=self.seed
         )
@@ -111,19 +112,6 @@ class EvaluationRun:
         if self._client is not None:
             self._client.close()
 
-    def _terms(self, *, exact: bool) -> list[Terms]:
-        model = None if self.server is None else self.server.model
-        counts_time = self.unit == "s"
-        return [
-            Terms(
-                model=model,
-                budget_ms=amount if counts_time else None,
-                budget=None if counts_time else amount,
-                exact=exact,
-            )
-            for amount in self.amounts
-        ]
-
     def _prepare(self) -> list[Predictor]:
         """Return one predictor for each budget; in this process also fixed plans.
 
@@ -131,19 +119,21 @@ class EvaluationRun:
         """
         if self.server is None:
             translator = open_translator(self._index, self.features)
-            self._at_once = AtOnce(translator)
+            self._ask = AtOnce(translator).answer
             fixed = fixed_plans(translator, self.labelled.items)
-            return [*self._within(self._terms(exact=self.exact)), *fixed]
+            return [*self._within(exact=self.exact), *fixed]
         self._client = Client(self.server.url, token=self.server.token)
         self._client.wait_ready(READY_S)
-        return self._within(self._terms(exact=self.exact))
+        self._ask = partial(ask_server, self._client)
+        return self._within(exact=self.exact)
 
-    def _within(self, terms: Sequence[Terms]) -> list[Predictor]:
-        """Return predictors: the index within the budgets of `terms`."""
-        client = self._client
-        if client is not None:
-            return [ServedIndex(client, each) for each in terms]
-        return [IndexHere(self._at_once, each) for each in terms]
+    def _within(self, *, exact: bool) -> list[Predictor]:
+        """Return predictors: the index within each budget."""
+        model = None if self.server is None else self.server.model
+        budget = "budget_ms" if self.unit == "s" else "budget"
+        amounts: list[dict[str, Any]] = [{budget: amount} for amount in self.amounts]
+        terms = [Terms(model=model, exact=exact, **amount) for amount in amounts]
+        return [IndexWithin(self._ask, each) for each in terms]
 
     def carry_out(self) -> None:
         """Run the comparison; an interruption keeps the finished trials.
