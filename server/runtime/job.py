@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ..engine.executions.base_execution import Execution
 from ..engine.executions.execution import begin
-from ..engine.planning.choice import Choice
+from ..engine.planning.plan import Choice
 from ..engine.planning.planner import Planner
 from ..engine.request import Outcome, Request
 from .work_queue import WorkQueue

@@ -12,7 +12,7 @@ from polydom.features.items import Item
 
 from ..engine.budget import MoneyBudget
 from ..engine.executions.execution import begin
-from ..engine.planning.choice import Choice
+from ..engine.planning.plan import Choice
 from ..engine.request import Caller, Outcome, Request
 from ..engine.send_time import WINDOW, SendTime, SendTimes
 from ..errors import Overloaded, not_ready

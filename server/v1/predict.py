@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import FeatureFailed
 from polydom.features.items import Item
 
-from ..engine.planning.choice import Choice
+from ..engine.planning.plan import Choice
 from ..engine.request import Outcome, Request
 from ..errors import Abandoned, NotReady
 from ..http.body import arrival, read_body

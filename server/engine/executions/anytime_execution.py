@@ -7,8 +7,7 @@ from polydom.features.extract import Extraction
 from polydom.indexer.index.next_feature import AnytimeRule
 
 from ...schema.wire import Reason
-from ..planning.choice import Choice
-from ..planning.plan import Plan
+from ..planning.plan import Choice, Plan
 from ..planning.planner import Planner
 from ..request import Request
 from .base_execution import Progress

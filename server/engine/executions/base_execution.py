@@ -19,8 +19,8 @@ from polydom.models.early_exit.evaluator import EarlyAnswer
 
 from ...errors import Abandoned
 from ...schema.wire import Reason
-from ..planning.choice import Choice
 from ..planning.ladder import Ladder, Looks
+from ..planning.plan import Choice
 from ..planning.planner import Planner
 from ..request import Outcome, Request
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from polydom.features.items import ReadRecord
 
-from ..planning.choice import Choice
+from ..planning.plan import Choice
 from ..planning.planner import Planner
 from ..request import Outcome, Request
 from .anytime_execution import AnytimeExecution

@@ -9,8 +9,7 @@ from polydom.features.extract import Extraction
 
 from ...errors import Abandoned
 from ..monitoring.cost_drift import LEAST_S
-from ..planning.choice import Choice
-from ..planning.plan import Plan
+from ..planning.plan import Choice, Plan
 from ..planning.planner import Planner
 from ..request import Outcome, Request
 from .base_execution import Execution

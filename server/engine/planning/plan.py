@@ -1,16 +1,19 @@
-"""The plan of a feature set: its features in order, with checkpoints between them."""
+"""The plan of a feature set, with checkpoints, and the choice of a plan."""
 
 import math
 import operator
 from dataclasses import dataclass
 from itertools import accumulate
 
+import msgspec
 import numpy as np
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
+
+from ...schema.wire import Reason
 
 Coefficients = tuple[float, ...]
 
@@ -46,6 +49,22 @@ class Plan:
         """
         ahead = self.ahead[k]
         return ahead is not None and cost_at(ahead, size) <= left
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A plan chosen for a request, with its cost and the reason for the choice."""
+
+    plan: Plan  # Plan to carry out
+    cost: float  # Predicted cost, multiplied by the drift at the time of the choice
+    # None for the most accurate plan at this size. "budget" if a better plan does not
+    # fit the budget; "waited" if it would fit, had the request not waited for others;
+    # "pressure" if a cheaper plan was taken because others wait; "missing" if a better
+    # plan needs columns that the record lacks; "infeasible" if no acceptable plan fits.
+    reason: Reason | None
+    drift: float = 1.0  # Correction factor that `cost` includes
+    late: bool = False  # True if the plan is carried out although it exceeds the budget
+    # Budget left at the choice; infinite if a larger budget would not change the choice
+    left: float = math.inf
 
 
 def make_plans(index: Index) -> tuple[Plan, ...]:

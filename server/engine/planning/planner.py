@@ -27,7 +27,6 @@ from ..monitoring.cost_drift import LEAST_S, CostDrift
 from ..monitoring.exit_audit import ExitAudit
 from ..monitoring.feature_failures import FeatureFailures
 from ..request import Request
-from .choice import Choice
 from .index_terms import (
     barred_class,
     least_cost,
@@ -36,7 +35,7 @@ from .index_terms import (
     remember_tops,
 )
 from .ladder import make_ladders
-from .plan import make_plans
+from .plan import Choice, make_plans
 from .rest import RestCosts
 
 Clock = Callable[[], float]
