@@ -40,10 +40,10 @@ from .v1.operator_routes import (
     LIVEZ,
     READYZ,
     RELOAD,
-    Admin,
     direct_probes,
     livez,
     readyz,
+    reload_models,
     show_curves,
     show_index,
     show_metrics,
@@ -141,8 +141,7 @@ def create_app(
     pages = page_routes(with_page=page)
     app.router.routes.extend((batches, *routes_of(app.state.inference), *pages))
     if access.admin is not None:
-        app.state.admin = Admin(repository, access.admin)
-        app.add_api_route(RELOAD, app.state.admin.reload, methods=["POST"])
+        app.add_route(RELOAD, reload_models, methods=["POST"])
     if access.tokens is not None:
         # The middleware added last sees requests first. Pages need no token: their
         # scripts request data with the token that a person types in.

@@ -81,7 +81,7 @@ class InferenceService:
     def __init__(self, repository: Repository, access: Access) -> None:
         self.repository = repository
         self.access = access
-        # Called after a model is loaded, so that other workers load it, too
+        # Called after models are loaded, so that other workers load them, too
         self.notify_others: Callable[[], None] | None = None
         # Admission of requests that do not come over HTTP; None lets all begin
         self.admission: Admission | None = None
@@ -168,6 +168,10 @@ class InferenceService:
                 "no files are taken over the wire"
             )
         await self.repository.load(model)
+        self.tell_others()
+
+    def tell_others(self) -> None:
+        """Make other workers load the files of all models, if there are any."""
         if self.notify_others is not None:
             self.notify_others()
 

@@ -241,7 +241,8 @@ class Workers:
     def _become_worker(self, number: int) -> None:
         _restore_default_handlers()
         self._share_metrics(number)
-        self._have_others_follow_reloads(os.getppid())
+        tell = functools.partial(os.kill, os.getppid(), signal.SIGHUP)
+        self._app.state.inference.notify_others = tell
         self._server.contexts += [self._while_parent_lives, _count_failed_trials]
         self._server.when_started = _unblock_signals
         self._server.run_at(self._listener)
@@ -251,15 +252,6 @@ class Workers:
         self._app.state.worker, self._app.state.others = number, peers.ask
         samples = functools.partial(samples_of, self._server.repository)
         self._server.contexts.append(lambda _: peers.telling(samples))
-
-    def _have_others_follow_reloads(self, parent: int) -> None:
-        def tell() -> None:
-            os.kill(parent, signal.SIGHUP)
-
-        state = self._app.state
-        state.inference.notify_others = tell
-        if hasattr(state, "admin"):
-            state.admin.notify_others = tell
 
     @contextlib.asynccontextmanager
     async def _while_parent_lives(self, server: ReloadingServer) -> AsyncIterator[None]:

@@ -1,17 +1,16 @@
 """Routes for operators and the web page: probes, models, indexes, metrics, reload."""
 
 import asyncio
-from collections.abc import Callable
 
 from fastapi import Request, Response
 from starlette.datastructures import State
 
 from ..errors import NotReady, UnknownSample, describe, not_ready
-from ..http.bearer_tokens import Tokens
 from ..http.headers import host_in, is_this_machine, only_model_in
 from ..http.raw_request import Direct
 from ..http.reply import Reply, error_reply, json_reply
 from ..runtime.repository import Repository
+from ..runtime.served_model import ServedModel
 from ..schema.facts import Health
 from ..schema.wire import encode
 
@@ -66,22 +65,17 @@ def shows_items(request: Request) -> bool:
 
 async def show_index(request: Request) -> Response:
     """Answer `GET /v1/index`: the facts about a served index."""
-    repository: Repository = request.app.state.repository
-    served = repository.get(only_model_in(request.scope["query_string"]))
-    return json_reply(served.facts(shows_items=shows_items(request)))
+    return json_reply(_served(request).facts(shows_items=shows_items(request)))
 
 
 async def show_curves(request: Request) -> Response:
     """Answer `GET /v1/index/curves`: the features' costs and the measured times."""
-    repository: Repository = request.app.state.repository
-    served = repository.get(only_model_in(request.scope["query_string"]))
-    return json_reply(served.curves())
+    return json_reply(_served(request).curves())
 
 
 async def show_sample(request: Request) -> Response:
     """Answer `GET /v1/index/samples/N`: sample item N of the index."""
-    repository: Repository = request.app.state.repository
-    served = repository.get(only_model_in(request.scope["query_string"]))
+    served = _served(request)
     shown = served.samples if shows_items(request) else []
     number = request.path_params["number"]
     if not 0 <= number < len(shown):
@@ -93,6 +87,11 @@ async def show_sample(request: Request) -> Response:
         text = sample.encode("utf-8", "replace")
         return Reply(200, text, NO_SNIFFING, kind=b"text/plain; charset=utf-8")
     return json_reply(sample)
+
+
+def _served(request: Request) -> ServedModel:
+    repository: Repository = request.app.state.repository
+    return repository.get(only_model_in(request.scope["query_string"]))
 
 
 async def show_models(request: Request) -> Response:
@@ -124,18 +123,10 @@ async def _render_metrics(state: State) -> bytes:
     return render(state.repository, state.worker, others)
 
 
-class Admin:
-    """Answers `POST /v1/admin/reload` for callers with an administrator's token."""
-
-    def __init__(self, repository: Repository, tokens: Tokens) -> None:
-        self._repository = repository
-        self._tokens = tokens
-        # Called after a successful reload, so that other processes reload, too
-        self.notify_others: Callable[[], object] = bool
-
-    async def reload(self, request: Request) -> Response:
-        """Reload one model or all models; answer like `GET /v1/models`."""
-        self._tokens.check(request.headers.raw)
-        await self._repository.reload(only_model_in(request.scope["query_string"]))
-        self.notify_others()
-        return json_reply(self._repository.facts())
+async def reload_models(request: Request) -> Response:
+    """Answer `POST /v1/admin/reload`: load files anew, then answer as `show_models`."""
+    state = request.app.state
+    state.inference.refuse_change(request.headers.raw)
+    await state.repository.reload(only_model_in(request.scope["query_string"]))
+    state.inference.tell_others()
+    return await show_models(request)
