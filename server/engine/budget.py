@@ -6,6 +6,8 @@ import msgspec
 
 from polydom.features.errors import BadInput
 
+from ..settings import Settings
+
 
 class Deadline(msgspec.Struct, frozen=True, gc=False):
     """A time budget that runs from the first byte of the request."""
@@ -61,6 +63,27 @@ class MoneyBudget(msgspec.Struct, frozen=True, gc=False):
 
 # A budget in the unit of the index's costs.
 Budget = Deadline | MoneyBudget
+
+
+def budget_of(
+    unit: str,
+    amount: float | None,
+    settings: Settings,
+    arrived_s: float,
+    reserve_s: float,
+    ask: str = "'budget' how much the item",
+) -> Budget:
+    """Return the budget of a request that asks for `amount` in the index's `unit`.
+
+    If `amount` is None, the budget is the operator's default. If costs are no time,
+    there is no default: BadInput is raised, and its message asks for `ask`.
+    """
+    if unit == "s":
+        allowed_s = settings.budget_s if amount is None else amount
+        return Deadline(arrived_s, min(allowed_s, settings.max_budget_s), reserve_s)
+    if amount is None:
+        raise BadInput(f"this index counts costs in {unit}: say with {ask} may cost")
+    return MoneyBudget(amount)
 
 
 def read_amount(

@@ -10,7 +10,7 @@ import msgspec
 from polydom.features.errors import BadInput
 from polydom.features.wording import describe_decode_error, nearest
 
-from ..engine.budget import Deadline, MoneyBudget, read_amount
+from ..engine.budget import Budget, Deadline, budget_of, read_amount
 from ..schema.wire import PredictRequest
 from ..settings import Settings
 
@@ -90,20 +90,13 @@ class Parameters:
         """
         named = self.named
         amount = read_amount(unit, named.get("budget_ms"), named.get("budget"))
-        if unit != "s":
-            if amount is None:
-                raise BadInput(
-                    f"this index counts costs in {unit}: say with the parameter "
-                    "'budget' how much the items may cost"
-                )
-            return SharedBudget(MoneyBudget(amount))
-        if self.caller_timeout_s is not None:
+        if unit == "s" and self.caller_timeout_s is not None:
             back_s = min(KEPT_SHARE * self.caller_timeout_s, KEPT_MAX_S)
             useful_s = max(self.caller_timeout_s - back_s, 0.0)
             amount = useful_s if amount is None else min(amount, useful_s)
-        allowed_s = settings.budget_s if amount is None else amount
-        allowed_s = min(allowed_s, settings.max_budget_s)
-        return SharedBudget(Deadline(arrived_s, allowed_s, reserve_s))
+        ask = "the parameter 'budget' how much the items"
+        budget = budget_of(unit, amount, settings, arrived_s, reserve_s, ask)
+        return SharedBudget(budget)
 
 
 def _add_timeout(named: dict[str, Any], value: Any, has_budget: bool) -> None:
@@ -126,7 +119,7 @@ def _add_timeout(named: dict[str, Any], value: Any, has_budget: bool) -> None:
 class SharedBudget:
     """One budget for several items; each may spend an equal share of what is left."""
 
-    budget: Deadline | MoneyBudget  # The whole budget
+    budget: Budget  # The whole budget
     # Sum of the predicted costs of plans so far; it reduces a money budget
     spent: float = 0.0
 

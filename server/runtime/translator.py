@@ -9,7 +9,7 @@ from polydom.features.file_kinds import IMAGES, START, format_of
 from polydom.features.items import MAPPINGS, Gaps, Item, make_item
 from polydom.models.scoring.classifier import gives_probabilities
 
-from ..engine.budget import Budget, Deadline, MoneyBudget, read_amount
+from ..engine.budget import MoneyBudget, budget_of, read_amount
 from ..engine.executions.execution import execute
 from ..engine.planning.planner import Planner
 from ..engine.request import Caller, Outcome, Request
@@ -61,9 +61,10 @@ class Translator:
         if terms.threshold is not None:
             self._check_threshold(terms.threshold)
         reserve_s = 0.0 if send_time is None else send_time.at(arrived_s)
+        amount = read_amount(self.unit, terms.budget_ms, terms.budget)
         return Request(
             item,
-            self._budget(terms, arrived_s, reserve_s),
+            budget_of(self.unit, amount, self.settings, arrived_s, reserve_s),
             terms.on_infeasible or "prior",
             quality,
             caller,
@@ -241,19 +242,6 @@ class Translator:
         if amount is None or terms.on_infeasible not in (None, "prior"):
             return False
         return self.planner.buys_nothing(amount)
-
-    def _budget(self, terms: Terms, arrived_s: float, reserve_s: float) -> Budget:
-        amount = read_amount(self.unit, terms.budget_ms, terms.budget)
-        if self.unit == "s":
-            allowed_s = self.settings.budget_s if amount is None else amount
-            allowed_s = min(allowed_s, self.settings.max_budget_s)
-            return Deadline(arrived_s, allowed_s, reserve_s)
-        if amount is None:
-            raise BadInput(
-                f"this index counts costs in {self.unit}: say with 'budget' how much "
-                "the item may cost"
-            )
-        return MoneyBudget(amount)
 
 
 class AtOnce:
