@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput
 from polydom.indexer.index.file.safe_write import naming
 
 from ..batch.batch_plan import BatchPlan
-from .output_file import WriteLock
+from .output_file import WriteLock, refuse_rest
 from .part_scoring import UNFINISHED, PartScored
 
 # Most readers of folders ignore names that begin with an underscore.
@@ -60,16 +60,8 @@ class Checkpoint:
     def _open(self, folder: Path, facts: Mapping[str, Any], resume: bool) -> None:
         head = json.dumps(dict(facts), sort_keys=True).encode() + b"\n"
         lines = self._whole_lines()
-        if lines and not resume:
-            raise BadInput(
-                f"{folder} holds parts of an interrupted run: go on with --resume, or "
-                "remove it"
-            )
-        if lines and lines[0] != head:
-            raise BadInput(
-                f"{folder} holds parts of another index, of other items, of other "
-                "options or of another polydom; remove it to begin anew"
-            )
+        if lines:
+            refuse_rest(folder, "parts", same=lines[0] == head, resume=resume)
         if not lines and any(folder.glob("part-*")):
             raise BadInput(f"{folder} holds parts of something else; name a new folder")
         try:

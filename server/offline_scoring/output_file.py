@@ -89,6 +89,23 @@ def refuse_among(output: Path, items: Path) -> None:
         raise BadInput(f"{output}: the items are read from {items}; name another place")
 
 
+def refuse_rest(place: Path, what: str, *, same: bool, resume: bool) -> None:
+    """Raise BadInput unless `resume`, and the rest of a run is of the `same` run.
+
+    `what` names this rest, which is at `place`.
+    """
+    if not resume:
+        raise BadInput(
+            f"{place} holds {what} of an interrupted run: go on with --resume, or "
+            "remove it"
+        )
+    if not same:
+        raise BadInput(
+            f"{place} holds {what} of another index, of other items, of other options "
+            "or of another polydom; remove it to begin anew"
+        )
+
+
 def _are_answers(path: Path) -> bool:
     if path.suffix.lower() != PARQUET:
         return _BEGINNING.match(head_of(path)) is not None
@@ -156,16 +173,8 @@ class PartialOutput:
                 self.done += 1
                 end += len(line)
             lines += 1
-        if lines and not resume:
-            raise BadInput(
-                f"{self.path} holds the rows of an interrupted run: go on with "
-                "--resume, or remove it"
-            )
-        if lines and found != head:
-            raise BadInput(
-                f"{self.path} holds the rows of another index, of other items, of "
-                "other options or of another polydom; remove it to begin anew"
-            )
+        if lines:
+            refuse_rest(self.path, "the rows", same=found == head, resume=resume)
         if lines > self.done:
             log.warning(
                 "%s is damaged from row %d on: %d rows are scored again",
