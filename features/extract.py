@@ -63,17 +63,6 @@ class Extractor:
     these numbers during a build. `gaps` has the columns of each feature that may be NaN
     for a missing value; None stands for all columns, as in a build. By default, only
     features of a record's columns have such columns.
-
-    Attributes
-    ----------
-    width : int
-        Number of columns of a full row, which has the columns of all features.
-    steps : tuple of s Step
-        All steps that the features need, each step after the steps that it needs.
-    needs : tuple of m tuples of int
-        For each feature: ascending positions in `steps` of all steps that it needs.
-    whole : bool
-        True if all features are columns of a record. `read` computes these in advance.
     """
 
     def __init__(
@@ -90,16 +79,19 @@ class Extractor:
                 f"{len(self.features)} features need as many widths of at least 1; "
                 f"{list(self.widths)} came"
             )
-        self.width = sum(self.widths)
+        self.width = sum(self.widths)  # of a full row: columns of all features
         every = [frozenset(range(width)) for width in self.widths]
         given = gaps or [every[k] if gaps is None else () for k in range(len(every))]
         self.gaps = tuple(
             columns if feature.missing else columns.intersection(own)
             for feature, columns, own in zip(self.features, every, given, strict=True)
         )
+        # True if all features are columns of a record, which `read` computes in advance
         self.whole = all(isinstance(one.function, Columns) for one in self.features)
+        # all steps that the features need, each step after the steps that it needs
         self.steps = with_needs(self.features)
         positions = {step: position for position, step in enumerate(self.steps)}
+        # for each feature: ascending positions in `steps` of all steps that it needs
         self.needs = tuple(
             tuple(sorted(positions[step] for step in with_needs([feature])))
             for feature in self.features
@@ -254,11 +246,6 @@ class Extractor:
                     f"{second[columns][column]:.9g} for {where}: it is not "
                     "deterministic, or some feature changes what its steps made"
                 )
-
-    def warm(self, items: Iterable[Item]) -> None:
-        """Compute all features of some items, so that no request waits for imports."""
-        for item in items:
-            self.extract(item)
 
 
 class Extraction:

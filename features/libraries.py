@@ -27,6 +27,7 @@ NO_EXTRAS = frozenset[str]()
 SPEAKING = frozenset(
     ("fastapi", "httptools", "prometheus-client", "rich", "typer", "uvicorn", "uvloop")
 )
+_distributions = functools.cache(packages_distributions)
 
 
 def versions(files: Iterable[Path] = ()) -> dict[str, str]:
@@ -86,8 +87,3 @@ def _required(
             name = canonicalize_name(wanted.name)
             if applies and not (by == OURS and name in SPEAKING):
                 yield name, frozenset(wanted.extras)
-
-
-@functools.cache
-def _distributions() -> Mapping[str, list[str]]:
-    return packages_distributions()

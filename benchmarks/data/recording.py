@@ -115,7 +115,8 @@ def record_chunk(
     values = np.empty((count, extractor.width), np.float32)
     random = np.random.default_rng([around, start])
     with quiet():
-        extractor.warm(items[:2])
+        for item in items[:2]:
+            extractor.extract(item)
         for at, item in enumerate(items):
             order, row = shuffled(extractor, random), values[at]
             time_item(extractor, item, order, timings, at, row)

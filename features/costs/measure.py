@@ -76,7 +76,8 @@ def measure(
     items = [extractor.read(item) for item in items]
     rounds = _Rounds(extractor, items, seed, stopwatch or Stopwatch(now), progress)
     with quiet():
-        extractor.warm(items)
+        for item in items:
+            extractor.extract(item)
         rounds.announce(repeats)
         rounds.add(repeats)
         rounds.repeat_disturbed(QUIETER * repeats)
@@ -114,14 +115,8 @@ class _Rounds:
         self.stopwatch, self.progress = stopwatch, progress
         self.done = self.total = 0
         steps, features = len(extractor.steps), extractor.features
-        self.every = {
-            *range(steps),
-            *(
-                steps + position
-                for position, feature in enumerate(features)
-                if "s" not in feature.declared
-            ),
-        }
+        timed = [k for k, one in enumerate(features) if "s" not in one.declared]
+        self.every = {*range(steps), *(steps + k for k in timed)}
         self.kept: list[_Round] = []
 
     def announce(self, rounds: int) -> None:

@@ -8,13 +8,12 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import BadInput, BadItem
 from ..outputs import head_of
-from .csv_file import BadRow, CsvFile, OnRows, open_csv
+from .csv_file import BadRow, OnRows, open_csv
 from .json_lines import JSON_LINES, Row, count_json_lines, read_json_lines
 
 log = logging.getLogger("polydom")
@@ -67,7 +66,7 @@ class Table:
         damaged.
         """
         self._refuse_twice(wanted)
-        return self._rows(wanted, read_cells or _as_they_are)
+        return self._rows(wanted, read_cells or (lambda _, cells: cells.to_pylist()))
 
     def _rows(self, wanted: Sequence[str], read_cells: ReadCells) -> Iterator[Row]:
         from ..tables.column_kinds import rows_of_names
@@ -105,11 +104,6 @@ class Table:
                 )
 
 
-def _as_they_are(name: str, cells: Any) -> Sequence[Any]:
-    values: list[Any] = cells.to_pylist()
-    return values
-
-
 def open_table(
     path: Path,
     separator: str | None = None,
@@ -139,6 +133,10 @@ def open_table(
     def batches(wanted: Sequence[str]) -> Iterator[tuple[Any, list[BadRow]]]:
         return file.batches([place_of[name] for name in wanted])
 
+    def read(wanted: Sequence[str], on_rows: OnRows | None) -> RawColumns:
+        table, bad = file.read([place_of[name] for name in wanted], on_rows)
+        return RawColumns(dict(zip(wanted, table.columns, strict=True)), bad)
+
     return Table(
         path,
         tuple(names),
@@ -148,18 +146,8 @@ def open_table(
         file.points_group,
         file.first,
         batches,
-        partial(_read_csv, file, place_of),
+        read,
     )
-
-
-def _read_csv(
-    file: CsvFile,
-    place_of: Mapping[str, int],
-    wanted: Sequence[str],
-    on_rows: OnRows | None,
-) -> RawColumns:
-    table, bad = file.read([place_of[name] for name in wanted], on_rows)
-    return RawColumns(dict(zip(wanted, table.columns, strict=True)), bad)
 
 
 def _own_columns(

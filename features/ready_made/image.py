@@ -6,7 +6,7 @@ Expensive features use the steps `half` and `quarter`, of lower resolution.
 
 All features are finite on every image that can be decoded, also on a single pixel or
 colour. Functions import their libraries themselves: users without images need not
-install these. `Extractor.warm` runs every function once before requests come.
+install these. A server runs every function before requests come.
 """
 
 import functools

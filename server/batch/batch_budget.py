@@ -126,12 +126,10 @@ class StreamBudget:
     def _remember(self, hulls: Sequence[Hull]) -> None:
         """Add hulls to the uniform sample of all hulls (Vitter's Algorithm R)."""
         for number, hull in enumerate(hulls, self.seen):
-            if len(self._sample) < SAMPLE:
-                self._sample.append(hull)
-                continue
-            place = int(self._random.integers(number + 1))
+            later = number >= SAMPLE
+            place = int(self._random.integers(number + 1)) if later else number
             if place < SAMPLE:
-                self._sample[place] = hull
+                self._sample[place : place + 1] = [hull]
 
 
 class BatchBudget:
@@ -140,20 +138,10 @@ class BatchBudget:
     Only one thread may use a budget at a time. If `reserved` is set, plans chosen later
     leave this amount of the budget unspent.
 
-    Parameters
-    ----------
-    planner
-        Planner of the batch's index.
-    amount
-        Total budget: seconds from `started_s` on, or an amount in the index's unit.
-    count
-        Number of items; None if unknown.
-    started_s
-        Start of the budget, on the planner's clock; by default now.
-    workers
-        Number of plans that run at the same time.
-    exact
-        True to evaluate models completely, so that every answer has scores.
+    The total budget `amount` is in seconds from `started_s` on, by default from now on,
+    or in the index's unit. `count` is the number of items, None if unknown, and
+    `workers` the number of plans that run at the same time. If `exact`, models are
+    evaluated completely, so that every answer has scores.
     """
 
     def __init__(

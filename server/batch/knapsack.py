@@ -153,19 +153,7 @@ class Hulls:
 
 
 class Steps:
-    """All T steps from one plan to the next plan on the hulls of N items.
-
-    Attributes
-    ----------
-    item, place : (T,) int64
-        Position of the item, and position on the item's hull after the step.
-    costs, slopes : (T,) float64
-        Cost of the step, and quality gained per cost.
-    before, after : (T,) int64
-        Rows of the index before and after the step.
-    base_costs, base_rows : (N,) float64, int64
-        Cost and row of each item's cheapest plan.
-    """
+    """All T steps from one plan to the next plan on the hulls of N items."""
 
     def __init__(self, hulls: Sequence[Hull]) -> None:
         lengths = np.array([len(hull.rows) for hull in hulls], np.int64)
@@ -175,12 +163,16 @@ class Steps:
         is_step = np.ones(len(costs), bool)
         is_step[starts] = False
         at = np.flatnonzero(is_step)
+        # (T,) int64: position of the item, and position on its hull after the step
         self.item = np.repeat(np.arange(len(hulls)), lengths - 1)
         self.place = at - starts[self.item]
+        # (T,): cost of the step, and quality gained per cost
         self.costs = costs[at] - costs[at - 1]
         self.slopes = (qualities[at] - qualities[at - 1]) / self.costs
         rows = np.concatenate([hull.rows for hull in hulls])
+        # (T,) int64: rows of the index before and after the step
         self.before, self.after = rows[at - 1], rows[at]
+        # (N,): cost and row of each item's cheapest plan
         self.base_costs, self.base_rows = costs[starts], rows[starts]
 
 

@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, Self
@@ -12,7 +12,7 @@ from polydom.features.errors import BadIndexFile
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
-from ..batch.batch_plan import Assigner, BatchPlan
+from ..batch.batch_plan import Assigner
 from ..engine.loading import load_index
 from ..runtime.warm_up import open_translator
 
@@ -31,10 +31,7 @@ class WorkerIndex:
         self.index = index
         self.translator = open_translator(index, features)
         self.is_fresh = True
-        self.assigner = lru_cache(maxsize=2)(self._make_assigner)
-
-    def _make_assigner(self, plan: BatchPlan) -> Assigner:
-        return Assigner(self.index, plan)
+        self.assigner = lru_cache(maxsize=2)(partial(Assigner, index))
 
 
 class IndexFile(NamedTuple):

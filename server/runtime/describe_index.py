@@ -97,7 +97,7 @@ def describe_index(
         exits=read_exits(package, names),
         quantile=quantile_of(package),
         samples=len(package.meta.get("samples", [])) if shows_items else 0,
-        measured=_read_measured(package),
+        measured=msgspec.convert(package.meta.get("measured"), MeasuredFacts | None),
     )
 
 
@@ -196,12 +196,6 @@ def _score_facts(built: BuiltScores) -> ScoreFacts:
     return ScoreFacts(built.items, early, whole)
 
 
-def _read_measured(package: Package) -> MeasuredFacts | None:
-    """Return the machines that measured the costs, and their load; None if unknown."""
-    told = package.meta.get("measured")
-    return None if told is None else msgspec.convert(told, MeasuredFacts)
-
-
 def describe_curves(
     index: Index,
     rescaling: Rescaling = NOT_RESCALED,
@@ -212,7 +206,10 @@ def describe_curves(
     `steps` are the names of the steps; by default, the names stored with the curves.
     """
     package = package_of(index)
-    costs, curves = package.costs, _read_curves(package)
+    costs = package.costs
+    # of the features, then of the steps; None if the file does not contain them
+    curves: list[BuiltCurve | None] = [*MetaFacts.read(package.meta).curves]
+    curves = curves or [None] * (len(costs.needs) + len(costs.step_coefficients))
     if steps is None:
         steps = [
             f"step {place}" if curve is None else curve.name
@@ -246,15 +243,6 @@ def describe_curves(
         overhead=costs.overhead.tolist(),
         parts=parts,
     )
-
-
-def _read_curves(package: Package) -> list[BuiltCurve | None]:
-    """Return the stored cost curves, first of the features, then of the steps.
-
-    An entry is None if the index file does not contain the curve.
-    """
-    count = len(package.features) + len(package.costs.step_coefficients)
-    return [*MetaFacts.read(package.meta).curves] or [None] * count
 
 
 def _fitted(

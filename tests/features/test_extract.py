@@ -334,12 +334,6 @@ def test_check_finds_a_feature_that_changes_what_a_step_made() -> None:
         Extractor([count, emptied], [1, 1]).check(ITEM)
 
 
-def test_warm_runs_everything() -> None:
-    CALLS.clear()
-    THREE.warm([ITEM, ITEM])
-    assert CALLS == ["lower", "words"] * 2
-
-
 @pytest.mark.parametrize("kind", ["image", "text", "record"])
 def test_sample_items_are_of_their_kind(kind: str) -> None:
     items = sample_items(kind)  # type: ignore[arg-type]

@@ -22,18 +22,9 @@ class RestExecution(Execution):
     prior, unless `on_infeasible` wants otherwise. A budget without a deadline loses the
     cost of all features so far, and an infinite one is that of the failed plan.
 
-    Parameters
-    ----------
-    of
-        Execution of the failed plan.
-    computed
-        Mask of the features that are computed.
-    spent
-        Cost of these features and of the feature that failed, before correction.
-    extraction
-        Extraction with the results of these features and their steps.
-    failure
-        The failure, which is raised if the feature does not say "without".
+    `computed` is a mask of the features that `extraction` has computed; these and the
+    failed feature cost `spent`, before correction. `failure` is raised if its feature
+    does not say "without".
     """
 
     __slots__ = ("_computed", "_failure", "_rests", "_withheld")
