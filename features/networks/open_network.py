@@ -14,11 +14,7 @@ from ..errors import BadFeature
 from ..items import SAMPLE_TEXT
 from .cuts import CutPiece, Cutter
 from .described_inputs import facts_of_inputs
-from .facts import (
-    MOST_WIDTH,
-    NetworkFacts,
-    PieceFacts,
-)
+from .facts import MOST_WIDTH, ImageFacts, NetworkFacts, PieceFacts
 from .inputs import Tensors, TextTokens
 from .network import Network
 from .onnx_graph import Graph, read_graph, run_whole, work_of
@@ -47,16 +43,13 @@ def read_network(terms: NetworkTerms, columns: Sequence[str] = ()) -> ReadNetwor
     where = f"network {terms.name!r}"
     graph = _read(terms, where)
     facts, tokenizer = facts_of_inputs(terms, graph, columns, where)
+    if facts.image is not None and len(facts.image.sizes) > 1 and not terms.sides:
+        image = _with_possible_sizes(facts.image, graph, where)
+        facts = msgspec.structs.replace(facts, image=image)
     tensors = _sample(facts, tokenizer, graph)
     names = [one.name for one in graph.inputs]  # a text's tensors are one more
     named = dict(zip(names, tensors, strict=False))
-    try:
-        values = run_whole(graph, named, where)
-    except BadFeature as error:
-        if facts.image is None or terms.sides:
-            raise
-        cure = "; if it takes images of one size, name that: sides = [384]"
-        raise BadFeature(f"{error}{cure}") from None
+    values = run_whole(graph, named, where)
     tokens = tensors[0].shape[1] if terms.kind == "text" else None
     cutter = Cutter(graph, work_of(graph, values), values, tokens)
     return ReadNetwork(facts, tokenizer, tensors, cutter, _end(graph, values, where))
@@ -109,14 +102,35 @@ def checksum_of(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
+def _with_possible_sizes(image: ImageFacts, graph: Graph, where: str) -> ImageFacts:
+    """Leave out sizes that a network cannot take, although its file leaves them open.
+
+    Raises BadFeature if it can take none.
+    """
+    possible, failed = list[tuple[int, int]](), BadFeature(where)
+    for size in image.sizes:
+        try:
+            run_whole(graph, {graph.inputs[0].name: _noise(image, size)}, where)
+            possible.append(size)
+        except BadFeature as error:
+            failed = error
+    if not possible:
+        cure = "if it takes images of one size, name that: sides = [384]"
+        raise BadFeature(f"{failed}; {cure}") from None
+    return msgspec.structs.replace(image, sizes=possible)
+
+
+def _noise(image: ImageFacts, size: tuple[int, int]) -> Tensor:
+    noise = np.random.default_rng(0).random((1, image.channels, *size))
+    noise = np.moveaxis(noise, 1, -1) if image.channels_last else noise
+    scaled = noise * 255 if image.dtype == "uint8" else noise
+    return np.ascontiguousarray(scaled.astype(image.dtype))
+
+
 def _sample(facts: NetworkFacts, tokenizer: Bytes | None, graph: Graph) -> Tensors:
     """Return inputs on which the network is tried: noise, a text, or ones."""
     if facts.image is not None:
-        image = facts.image
-        noise = np.random.default_rng(0).random((1, image.channels, *image.sizes[-1]))
-        noise = np.moveaxis(noise, 1, -1) if image.channels_last else noise
-        scaled = noise * 255 if image.dtype == "uint8" else noise
-        return (np.ascontiguousarray(scaled.astype(image.dtype)),)
+        return (_noise(facts.image, facts.image.sizes[-1]),)
     if facts.text is not None:
         assert tokenizer is not None
         return TextTokens(facts.text, 0, File(tokenizer))(SAMPLE_TEXT)

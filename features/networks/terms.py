@@ -57,7 +57,8 @@ class NetworkTerms(
         never reduces: training then takes many times as long.
     sides
         Of images: pixels a side of the network's input, one chain of features for each.
-        By default the side that the file states, or else 128 and 224.
+        By default the side that the file states, or else those of 128 and 224 that the
+        network can take.
     mean
         Of images: what is subtracted from red, green and blue, in the unit that `scale`
         gives. By default nothing.

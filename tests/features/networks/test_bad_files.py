@@ -275,6 +275,17 @@ def test_each_side_is_tried(tmp_path: Path) -> None:
     assert "takes 48 x 48 pixels only, and sides = [32]" in said
 
 
+def test_sides_that_it_cannot_take_are_left_out_if_none_is_named(
+    tmp_path: Path,
+) -> None:
+    """A transformer has a table of places, although its file may leave sides open."""
+    (tmp_path / "x.onnx").write_bytes(fixed_places(224).SerializeToString())
+    made = open_network(network("x", tmp_path / "x.onnx", kind="image"))
+    assert made.facts.image is not None
+    assert made.facts.image.sizes == [(224, 224)]
+    assert made.facts.feature_name(0, 0) == "x_1"
+
+
 def test_each_length_of_texts_is_tried(tmp_path: Path) -> None:
     """The table of places has 32 rows; only long texts would show it."""
     said = refused(tmp_path, with_places(32), "text", tokens=[16, 64])
