@@ -31,6 +31,7 @@ from polydom.features.networks.terms import NetworkTerms
 from polydom.features.threads import one_thread
 from polydom.indexer import Index
 from polydom.indexer.building.project_tables.features import Features
+from polydom.indexer.building.project_tables.search import Search
 from polydom.indexer.building.template import default_features
 from polydom.server.engine.loading import load_index
 from polydom.server.evaluation.labelled_items import read_labelled
@@ -48,6 +49,7 @@ BUDGETS_MS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 FILE, TOKENIZER = "all-minilm-l6-v2-int8.onnx", "all-minilm-l6-v2-tokenizer.json"
 FEW = 10
 ROUNDS, ASKED = 3, 400
+SEARCH_S = 120.0  # what `polydom init --network` writes
 QUICK_ASKED = 20
 
 
@@ -135,7 +137,9 @@ def built(
     began_s = time.perf_counter()
     # What `init` writes for tables cannot split so few rows: it needs 20 in a leaf.
     learner = {"name": "auto"} if case.few and kind == "tables" else None
-    path = build_default(kind, items, 0, folder, quick, learner, features=features)
+    search = Search(budget_s=SEARCH_S if networks else None)
+    changes = {"features": features, "search": search}
+    path = build_default(kind, items, 0, folder, quick, learner, **changes)
     return Built(path, time.perf_counter() - began_s)
 
 
