@@ -196,7 +196,7 @@ def test_an_index_says_where_its_costs_were_measured(
 def test_an_index_for_known_budgets_keeps_its_sets_when_measured_anew(
     tmp_path: Path,
 ) -> None:
-    project = projects.TEXTS + "[search]\nbudgets = [2e-5, 1e-4]\n"
+    project = projects.TEXTS + "[search]\nbudgets = [2e-4, 1e-2]\n"
     folder = projects.texts(tmp_path, project=project)
     index = build(folder / "PROJECT.toml")
     new = remeasure(index, carried_items(index), Silence())

@@ -98,6 +98,21 @@ def test_search_trains_the_best_sets_of_the_sample_outside_its_orders() -> None:
     assert sets.asked.index(0b110) < sets.asked.index(0b10)  # Poly-Dom trains that one
 
 
+def test_sets_that_train_quickly_do_not_wait_for_those_of_many_columns() -> None:
+    """Feature 5 has so many columns that two sets with it take the time."""
+
+    def on_few(mask: int) -> float:
+        return 0.5 + 0.05 * (mask & 31).bit_count() + 0.15 * (mask >> 5 & 1)
+
+    def takes_s(mask: int) -> float:
+        return 20.0 if mask >> 5 & 1 else 0.01
+
+    sets = KnownSets(on_few, takes_s, rows=100_000, on_few=on_few)
+    search(sets, 6, budget_s=60.0)
+    slow = [n for n, mask in enumerate(sets.asked) if mask >> 5 & 1]
+    assert {1, 3, 7, 15} <= {*sets.asked[slow[0] + 1 : slow[1]]}
+
+
 def test_a_feature_is_tried_with_all_that_cost_hardly_more_beside_it() -> None:
     pieces = 0b0111  # features 0, 1, 2 of one chain, and a feature 3 of its own
 
