@@ -23,8 +23,9 @@ from ....set_search.monotonicity import measure_violations
 from ...project_tables.search import Search
 from ..train_sets import Trainer
 
-TRYING = 0.25  # share of the time for ordering features
-TRAINING = 0.6  # share of the time after which no more beginnings are trained
+# Shares of the time that is left after training on all features
+TRYING = 0.25  # for ordering features
+TRAINING = 0.6  # after which no more beginnings are trained
 TRIALS = 4  # trainings per feature that ordering takes, about
 FEWEST = 1000  # rows at least for ordering features
 LONG = 0.5  # share of the time that training all features may take without a warning
@@ -71,25 +72,29 @@ def search_progressively(
         for mask, accuracy in zip(ends, trainer.qualities(ends), strict=True):
             known[mask] = accuracy
             on_progress(len(known))
-    limit_s = search.limit_s(trainer.seconds(full))
-    trying = _on_few_rows(trainer, m, limit_s)
+    limit_s, begun_s = search.limit_s(trainer.seconds(full)), trainer.spent.seconds
+    rest_s = max(limit_s - begun_s, 0.0)
+    trying = _on_few_rows(trainer, m, rest_s)
     tried = known if trying is trainer else {}
     free = _spread(sorted(with_free(m, cost_of), key=cost_of))
-    orders = _find_orders(m, trying, cost_of, tried, free, TRYING * limit_s, progress)
+    orders = _find_orders(m, trying, cost_of, tried, free, TRYING * rest_s, progress)
     passed = {*free, *(mask for order in orders for mask in prefixes(order))}
     wanted = [mask for mask in _promising(passed, tried, cost_of) if mask not in known]
-    left_s = TRAINING * limit_s - trainer.spent.seconds
-    takes_s = {
-        mask: trying.seconds(mask) * trainer.rows / trying.rows / trainer.workers
-        for mask in tried
-    }
-    wanted = _quick_first(wanted, takes_s, left_s / max(len(wanted), 1))
+    taken_s = {mask: trying.seconds(mask) / trainer.workers for mask in tried}
+    training_s = TRAINING * rest_s
+    share_s = training_s / max(len(wanted), 1) * trying.rows / trainer.rows
+    quick = [mask for mask in wanted if _expected_s(mask, taken_s) <= share_s]
+    slow = [mask for mask in wanted if mask not in quick]
     with progress.stage("training sets", None) as on_progress:
-        for mask, accuracy in poly_dom.train_each(trainer.qualities, wanted):
-            known[mask] = accuracy
-            on_progress(len(known))
-            if trainer.spent.seconds >= TRAINING * limit_s:
+        # The quick sets, which small budgets need, take no more than their share.
+        for masks, until_s in ((quick, math.inf), (slow, begun_s + training_s)):
+            if trainer.spent.seconds >= until_s:
                 break
+            for mask, accuracy in poly_dom.train_each(trainer.qualities, masks):
+                known[mask] = accuracy
+                on_progress(len(known))
+                if trainer.spent.seconds >= until_s:
+                    break
         if tolerance is None:
             tolerance = _violation(known)
         left_s = limit_s - trainer.spent.seconds
@@ -164,42 +169,43 @@ def _find_orders(
     trainer: Trainer,
     cost_of: CostOf,
     known: dict[int, float],
-    first: Sequence[int],
+    between: Sequence[int],
     limit_s: float,
     progress: Progress,
 ) -> list[Order]:
     """Return two orders of the features: by gain per cost, and by gain.
 
-    Each may take half of `limit_s`. The sets `first` are tried before. Sets that are
-    trained for these purposes are added to `known`, with their qualities.
+    The sets `between` are tried after the first order, which begins with the cheapest
+    features. Each of the three may take a third of `limit_s`. Sets that are trained for
+    these purposes are added to `known`, with their qualities.
     """
+    begun_s = trainer.spent.seconds
 
-    def is_over(until_s: float) -> bool:
-        return trainer.spent.seconds >= until_s
+    def is_over(thirds: int) -> bool:
+        return trainer.spent.seconds - begun_s >= limit_s * thirds / 3
 
-    orders, begun_s = [], trainer.spent.seconds
+    def order(thirds: int, *, per_cost: bool) -> Order:
+        return order_by_gain(
+            m,
+            trainer.qualities,
+            cost_of,
+            known=known,
+            per_cost=per_cost,
+            is_over=partial(is_over, thirds),
+            on_trained=lambda: on_progress(len(known)),
+        )
+
     with progress.stage("trying features", None) as on_progress:
         if 0 not in known:
             (known[0],) = trainer.qualities([0])
-        fresh = [mask for mask in first if mask not in known]
+        by_gain_per_cost = order(1, per_cost=True)
+        fresh = [mask for mask in between if mask not in known]
         for mask, accuracy in poly_dom.train_each(trainer.qualities, fresh):
             known[mask] = accuracy
             on_progress(len(known))
-            if is_over(begun_s + limit_s / 2):
+            if is_over(2):
                 break
-        for per_cost, share in ((True, 0.5), (False, 1.0)):
-            orders.append(
-                order_by_gain(
-                    m,
-                    trainer.qualities,
-                    cost_of,
-                    known=known,
-                    per_cost=per_cost,
-                    is_over=partial(is_over, begun_s + share * limit_s),
-                    on_trained=lambda: on_progress(len(known)),
-                )
-            )
-    return orders
+        return [by_gain_per_cost, order(3, per_cost=False)]
 
 
 def with_free(m: int, cost_of: CostOf) -> list[int]:
@@ -237,17 +243,15 @@ def _promising(
     return [*_spread(on_skyline), *_spread(others)]
 
 
-def _quick_first(
-    masks: Sequence[int], takes_s: Mapping[int, float], share_s: float
-) -> list[int]:
-    """Move sets to the front whose training takes at most an even share of the time.
+def _expected_s(mask: int, taken_s: Mapping[int, float]) -> float:
+    """Return the seconds that training a set took, or else its features one by one.
 
-    So sets of few columns, which small budgets need, do not wait for those of many; and
-    most of the time is left for the others. `takes_s` is the expected seconds of a set;
-    one that is not in it is not moved.
+    The result is infinite if that is not known.
     """
-    quick = [mask for mask in masks if takes_s.get(mask, math.inf) <= share_s]
-    return [*dict.fromkeys([*quick, *masks])]
+    if mask in taken_s:
+        return taken_s[mask]
+    alone = (1 << f for f in range(mask.bit_length()) if mask >> f & 1)
+    return sum(taken_s.get(one, math.inf) for one in alone)
 
 
 def _spread(masks: list[int]) -> list[int]:

@@ -129,6 +129,21 @@ def test_a_feature_is_tried_with_all_that_cost_hardly_more_beside_it() -> None:
     assert {0b0011, 0b0111} <= {*sets.asked}
 
 
+def test_cheap_sets_are_trained_where_all_features_take_most_of_the_time() -> None:
+    """The pieces of a chain, 0 to 4, have many columns, and the others few."""
+
+    def chain(mask: int) -> float:
+        return 10.0 * (mask & 31).bit_length() + 0.1 * mask.bit_count()
+
+    def takes_s(mask: int) -> float:
+        return 0.1 + 18.0 * (mask & 31).bit_count()
+
+    sets = KnownSets(even, takes_s, rows=3000)
+    asked = Search(method="progressive", budget_s=120.0)
+    found = search_progressively(asked, 10, sets, chain, Silence())
+    assert {*prefixes(range(5, 10))} <= {*found.search.expanded}
+
+
 @pytest.mark.parametrize(("each_s", "said"), [(15.0, False), (25.0, True)])
 def test_a_first_training_that_takes_most_of_the_time_is_told(
     each_s: float, said: bool, caplog: pytest.LogCaptureFixture
