@@ -164,7 +164,7 @@ def test_a_feature_that_may_fail_has_no_time_where_it_failed() -> None:
     shaky = replace(shaky, needs=(halves,), function=lambda text: [len(text)])
     timings = measure(Extractor([shaky, length], [1, 1]), ITEMS, repeats=2)
     failed = timings.sizes == 3
-    assert failed.sum() == 2
+    assert failed.sum() >= 2  # more if a round was disturbed, and came again
     assert (np.isnan(timings.feature_s[:, 0]) == failed).all()
     assert (np.isnan(timings.step_s[:, 0]) == failed).all()
     assert not np.isnan(timings.feature_s[:, 1]).any()

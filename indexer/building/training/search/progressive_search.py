@@ -26,6 +26,7 @@ from ..train_sets import Trainer
 # Shares of the time that is left after training on all features
 TRYING = 0.25  # for ordering features
 TRAINING = 0.6  # after which no more beginnings are trained
+LEAST = 0.25  # share of the whole time that is left at least, even beyond its end
 TRIALS = 4  # trainings per feature that ordering takes, about
 FEWEST = 1000  # rows at least for ordering features
 LONG = 0.5  # share of the time that training all features may take without a warning
@@ -73,7 +74,7 @@ def search_progressively(
             known[mask] = accuracy
             on_progress(len(known))
     limit_s, begun_s = search.limit_s(trainer.seconds(full)), trainer.spent.seconds
-    rest_s = max(limit_s - begun_s, 0.0)
+    rest_s = max(limit_s - begun_s, LEAST * limit_s)
     trying = _on_few_rows(trainer, m, rest_s)
     tried = known if trying is trainer else {}
     free = _spread(sorted(with_free(m, cost_of), key=cost_of))
@@ -85,16 +86,15 @@ def search_progressively(
     share_s = training_s / max(len(wanted), 1) * trying.rows / trainer.rows
     quick = [mask for mask in wanted if _expected_s(mask, taken_s) <= share_s]
     slow = [mask for mask in wanted if mask not in quick]
+    # The quick sets, which small budgets need, take no more than their share.
+    ordered, until_s = [*quick, *slow], begun_s + training_s
     with progress.stage("training sets", None) as on_progress:
-        # The quick sets, which small budgets need, take no more than their share.
-        for masks, until_s in ((quick, math.inf), (slow, begun_s + training_s)):
-            if trainer.spent.seconds >= until_s:
+        trained = poly_dom.train_each(trainer.qualities, ordered)
+        for count, (mask, accuracy) in enumerate(trained, 1):
+            known[mask] = accuracy
+            on_progress(len(known))
+            if count >= len(quick) and trainer.spent.seconds >= until_s:
                 break
-            for mask, accuracy in poly_dom.train_each(trainer.qualities, masks):
-                known[mask] = accuracy
-                on_progress(len(known))
-                if trainer.spent.seconds >= until_s:
-                    break
         if tolerance is None:
             tolerance = _violation(known)
         left_s = limit_s - trainer.spent.seconds
