@@ -60,10 +60,11 @@ def search_progressively(
     """Search sets of m features until the project's alpha is proven or the time is up.
 
     Time is counted as the sum of training times. The cache stores them with the trained
-    sets, so a repeated search ends at the same set. `cost_of` returns the cost of a
-    set's features. `tolerance` is the loss of quality that Poly-Dom allows when
-    features are added. None measures it on the sets that are trained before Poly-Dom
-    starts: the quantile `COVERED` of their losses.
+    sets, so a repeated search ends at the same set. If training on all features takes
+    most of the time, a quarter of it still remains for other sets. `cost_of` returns
+    the cost of a set's features. `tolerance` is the loss of quality that Poly-Dom
+    allows when features are added. None measures it on the sets that are trained before
+    Poly-Dom starts: the quantile `COVERED` of their losses.
     """
     full = (1 << m) - 1
     ends = [0, full]
