@@ -21,6 +21,7 @@ from polydom.models.scoring.prior import Prior
 
 from .quality import Task, task_of
 from .stored_features import Learned, StoredFeature, load_extractor
+from .stored_fetches import StoredFetch
 
 Orders = tuple[tuple[int, ...], ...]
 
@@ -87,6 +88,11 @@ class Package:
     # an answer; empty if answers are classes. `meta["coverage"]` is the share of
     # residuals between the two.
     intervals: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
+    # The U calls that bring columns of a record; () if requests bring all columns
+    fetches: tuple[StoredFetch, ...] = ()
+    # (M, U) float64: Joint draws of the fetches' arrival times, in seconds from
+    # sending; infinite if a fetch never came
+    arrivals: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def numeric(self) -> bool:

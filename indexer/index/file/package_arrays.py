@@ -25,12 +25,14 @@ from polydom.models.scoring.stored_arrays import Stored
 from ..built_facts import LARGEST
 from ..package import MOST_BITS, Orders, Package
 from ..stored_features import StoredFeature
+from ..stored_fetches import StoredFetch
 from .package_checks import check_package
 
 Array = NDArray[Any]
 EarlyExits = tuple[EarlyExit | MarginExit | None, ...]
 
-NEVER = float(np.finfo(np.float64).max)  # stands for an infinite margin in a file
+# Stands for an infinite margin, or an infinite arrival time, in a file
+NEVER = float(np.finfo(np.float64).max)
 
 
 class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,6 +47,7 @@ class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
     meta: dict[str, Any]
     measure: str = "accuracy"
     networks: list[NetworkFacts] | UnsetType = UNSET
+    fetches: list[StoredFetch] | UnsetType = UNSET  # if there are any
 
 
 def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -59,6 +62,7 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
         package.meta,
         package.measure,
         [network.facts for network in package.networks] or UNSET,
+        list(package.fetches) or UNSET,
     )
     arrays: dict[str, Array] = {
         "costs/features": package.costs.feature_coefficients,
@@ -87,6 +91,8 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
             arrays |= _under(f"features/{position}", weights.arrays())
     for position, network in enumerate(package.networks):
         arrays |= _under(f"networks/{position}", network.arrays())
+    if package.fetches:
+        arrays["fetches/arrivals"] = np.minimum(package.arrivals, NEVER)
     if package.early_exits:
         arrays |= {"whole_s": package.whole_s, "mean_s": package.mean_s}
     for row, exits in enumerate(package.early_exits):
@@ -136,6 +142,8 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
         measure=facts.measure,
         accuracies=_take_if_there(arrays, "accuracies", (0,)),
         intervals=_take_if_there(arrays, "intervals", (0, 2)),
+        fetches=tuple(facts.fetches or ()),
+        arrivals=_arrivals(arrays),
     )
     check_package(package)
     return package
@@ -289,6 +297,11 @@ def _margins(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...]
         return ()
     padded = _by_checkpoint(arrays, "margins", count)
     return _unpad(np.where(padded < NEVER, padded, np.inf), arrays)
+
+
+def _arrivals(arrays: Mapping[str, Array]) -> Array:
+    arrivals = _take_if_there(arrays, "fetches/arrivals", (0, 0))
+    return np.where(arrivals < NEVER, arrivals, np.inf)
 
 
 def _ends(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], ...]:

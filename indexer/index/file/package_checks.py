@@ -18,6 +18,7 @@ from polydom.models.scoring.regressor import Regressor
 from ..built_facts import BuiltExits, BuiltPlan, MetaFacts, check_curves, exits_of
 from ..package import MOST_BITS, MOST_COLUMNS, Package, exit_costs
 from ..quality import OF_CLASSES, OF_NUMBERS
+from ..stored_fetches import fault_of
 
 Array = NDArray[Any]
 
@@ -48,6 +49,7 @@ def check_package(package: Package) -> None:
             "damaged: two candidates have the same features, and as many base models"
         )
     _check_networks(package)
+    _check_fetches(package)
     _check_costs(package)
     _check_answers(package)
     _check_exits(package)
@@ -74,6 +76,18 @@ def _check_networks(package: Package) -> None:
             raise BadIndexFile(
                 f"damaged: what computes feature {feature.name!r} is not there"
             )
+
+
+def _check_fetches(package: Package) -> None:
+    fault = fault_of(package.fetches, package.features, package.arrivals)
+    if fault:
+        raise BadIndexFile(f"damaged: {fault}")
+    if package.fetches and (package.kind != "record" or _unit_of(package) != "s"):
+        raise BadIndexFile("damaged: fetches are only for records, and for seconds")
+
+
+def _unit_of(package: Package) -> str:
+    return str(package.meta.get("unit", "s"))
 
 
 def _check_costs(package: Package) -> None:
