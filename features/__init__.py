@@ -1,7 +1,7 @@
 """Items, the features that describe items, and the costs of features.
 
 Some names are imported only when first used: a client of a server needs errors and
-items, but no cost curves and no networks.
+items, but no cost curves, fetches or networks.
 """
 
 from typing import TYPE_CHECKING
@@ -13,12 +13,18 @@ from .feature import feature, step
 
 if TYPE_CHECKING:
     from .costs.curve import CostCurve as CostCurve
+    from .fetches.fetch import fetch as fetch
     from .networks.terms import network as network
 
-__all__ = ["CostCurve", "PolydomError", "feature", "network", "step"]
+__all__ = ["CostCurve", "PolydomError", "feature", "fetch", "network", "step"]
 
 __getattr__ = offer(
-    __name__, {"CostCurve": ".costs.curve", "network": ".networks.terms"}
+    __name__,
+    {
+        "CostCurve": ".costs.curve",
+        "fetch": ".fetches.fetch",
+        "network": ".networks.terms",
+    },
 )[1]
 
 

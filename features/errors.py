@@ -94,6 +94,18 @@ class FeatureFailed(BadFeature):
         super().__init__(message)
 
 
+class BadFetch(PolydomError):
+    """A fetch cannot be used: its file, its terms or its library is wrong."""
+
+    code = "bad_fetch"
+
+
+class FetchFailed(PolydomError):
+    """A fetch brought nothing: its call raised an error, or its answer is unusable."""
+
+    code = "fetch_failed"
+
+
 class BadInput(PolydomError, ValueError):
     """An argument, or part of a request, does not match its documentation."""
 

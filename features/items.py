@@ -183,7 +183,7 @@ def record_item(columns: Mapping[str, Value]) -> Item:
         raise BadItem(f"column names must be strings; {name!r} came")
     if not VALUE_TYPES.issuperset(map(type, columns.values())):
         columns = {
-            name: value if type(value) in VALUE_TYPES else _plain(value)
+            name: value if type(value) in VALUE_TYPES else plain_value(value)
             for name, value in columns.items()
         }
     if not VALUE_TYPES.issuperset(map(type, columns.values())):
@@ -196,7 +196,7 @@ def record_item(columns: Mapping[str, Value]) -> Item:
     return Item("record", columns, 1.0)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Convert a table's value to a number, a string or None, if possible."""
     if isinstance(value, np.datetime64):  # in nanoseconds it would become a number
         value = value.astype("M8[us]").item()

@@ -44,6 +44,9 @@ OF_FRAMEWORK = {
 # Of commands and Python alone: no request is answered with these.
 OFFLINE = {
     "bad_project": "Correct the key or the file that the message names.",
+    "bad_fetch": "Correct the key, the column or the file that the message names.",
+    "fetch_failed": "Check that the service of the fetch runs, and that its answer has "
+    "the documented form; `polydom check-fetches` asks it.",
     "bad_model": "Take a learner of [the list](features.md#learners), or another "
     "estimator that the message lists.",
     "bad_index_file": "Build the index again with this version, or copy the file "

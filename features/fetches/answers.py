@@ -1,0 +1,144 @@
+"""Checks what a fetch's call returned, and makes mappings of columns to values of it.
+
+The checks run for every key of every call, so they look at one value at a time only
+where a look at all types of a key's values does not do.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import FetchFailed
+from ..items import MAPPINGS, NEEDED, VALUE_TYPES, Value, plain_value
+from ..wording import hint
+
+LONGEST = 64 << 10  # bytes of a text in UTF-8
+SHORT = LONGEST // 4  # characters that have no more than `LONGEST` bytes
+LARGEST = sys.float_info.max  # of a number
+Values = Mapping[str, Value]
+
+# Types of values that need no look at the value itself.
+_SAFE = frozenset({bool, type(None)})
+
+
+def read_answers(
+    name: str,
+    answers: object,
+    count: int,
+    columns: Sequence[str],
+    order: Sequence[str],
+) -> list[Values | None]:
+    """Return a mapping for each of `count` keys, or None where there is nothing.
+
+    Parameters
+    ----------
+    name
+        Name of the fetch, for messages.
+    answers
+        Result of the fetch's call: one mapping, list of values or None for each key.
+    columns
+        Columns to keep; () for all.
+    order
+        All columns that the call may bring, in the order of a list of values; () for
+        any, which must come as mappings.
+
+    Raises
+    ------
+    FetchFailed
+        If the number of answers is wrong, a column is unknown, or a value is none that
+        a record may hold. NaN and columns that a mapping lacks become None.
+    """
+    if not isinstance(answers, Sequence) or isinstance(answers, str | bytes):
+        came = type(answers).__name__
+        raise FetchFailed(f"fetch {name!r} returned {came}; a list is needed")
+    if len(answers) != count:
+        raise FetchFailed(
+            f"fetch {name!r} returned {len(answers)} answers to {count} keys; one for "
+            "each key is needed, in order, and None where there is nothing"
+        )
+    known = frozenset(order)
+    cut = bool(columns) and tuple(columns) != tuple(order)
+    found: list[Values | None] = []
+    for answer in answers:
+        if answer is None:
+            found.append(None)
+            continue
+        values = _mapping(name, answer, order, known)
+        if cut:
+            values = {column: values.get(column) for column in columns}
+        elif len(values) < len(known):
+            values = {column: values.get(column) for column in order}
+        if not _SAFE.issuperset(map(type, values.values())):
+            _check_values(name, values)
+        found.append(values)
+    return found
+
+
+def _mapping(
+    name: str, answer: Any, order: Sequence[str], known: frozenset[str]
+) -> dict[str, Any]:
+    """Return a new dictionary of the columns of one key."""
+    if isinstance(answer, MAPPINGS):
+        if known and not known.issuperset(answer):
+            column = next(column for column in answer if column not in known)
+            raise FetchFailed(
+                f"fetch {name!r} brought a column {column!r}; "
+                f"{hint(str(column), list(order))}"
+            )
+        return dict(answer)
+    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
+        raise FetchFailed(
+            f"fetch {name!r} returned {type(answer).__name__} for a key; a mapping of "
+            "columns to values, a list of values or None is needed"
+        )
+    if len(answer) != len(order):
+        raise FetchFailed(
+            f"fetch {name!r} returned a list of {len(answer)} values for a key; "
+            f"{len(order)} are needed: {', '.join(order)}"
+        )
+    return dict(zip(order, answer, strict=True))
+
+
+def _check_values(name: str, values: dict[str, Any]) -> None:
+    """Replace NaN by None, and NumPy's numbers and dates as a record does.
+
+    Raises FetchFailed for a value that a record may not hold.
+    """
+    for column, value in values.items():
+        kind = type(value)
+        if kind is float or kind is int:
+            if -LARGEST <= value <= LARGEST:
+                continue
+        elif kind is str:
+            if len(value) <= SHORT:
+                continue
+        elif kind in _SAFE:
+            continue
+        values[column] = _usable(f"fetch {name!r}: column {column!r}", value)
+
+
+def _usable(where: str, value: Any) -> Value:
+    """Return a value as a record holds it; `where` begins the message of an error."""
+    plain = plain_value(value)
+    if type(plain) not in VALUE_TYPES:
+        raise FetchFailed(f"{where} holds a {type(value).__name__}; {NEEDED}")
+    if plain is None or plain != plain:
+        return None
+    if isinstance(plain, str):
+        size = len(plain.encode("utf-8", "surrogatepass"))
+        if size > LONGEST:
+            raise FetchFailed(
+                f"{where} holds a text of {size:,} bytes; at most {LONGEST:,} are "
+                "allowed"
+            )
+    elif not -LARGEST <= plain <= LARGEST:
+        raise FetchFailed(
+            f"{where} holds {_shown(plain)}; a finite number is needed, or None where "
+            "there is none"
+        )
+    return plain  # type: ignore[no-any-return]
+
+
+def _shown(number: float) -> str:
+    # Python refuses to write integers of more than some thousands of digits
+    return f"{number}" if isinstance(number, float) else "a whole number beyond 1e308"

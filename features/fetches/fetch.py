@@ -1,0 +1,231 @@
+"""A fetch: one awaited call that brings columns of a record from elsewhere, by a key.
+
+How long a fetch takes is not a cost: nothing is computed meanwhile. A fetch has a
+distribution of arrival times, which `timing` measures.
+"""
+
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..errors import BadFetch, FetchFailed
+from ..items import Value
+from ..wording import listed
+from .answers import Values, read_answers
+
+Key = tuple[Value, ...]
+Call = Callable[[Sequence[Key], float], Awaitable[Sequence[Any]]]
+Close = Callable[[], Awaitable[None]]
+Columns = tuple[str, ...]
+
+MOST = 10_000  # keys in a call, and calls at once
+LONGEST_S = 60.0  # that a call may take
+MOST_COLUMNS = 4_096
+
+
+@dataclass(frozen=True, eq=False)
+class Fetch:
+    """An awaited call that brings the values of some columns, by a key.
+
+    A fetch of an operator's .toml file does not know the columns that an index wants.
+    `bound_to` returns the fetch that knows them, which is the fetch to bring keys with.
+    """
+
+    name: str
+    # Columns of a record whose values make a key; () if `bound_to` must say so
+    key: Columns
+    # Columns that the fetch brings; () if `bound_to` must say so
+    columns: Columns
+    # Takes keys, and the seconds that the most hurried request has left. Returns for
+    # each key, in order, a mapping of columns to values, a list of values in the order
+    # of `columns`, or None if there is nothing.
+    call: Call
+    at_most_s: float = 1.0  # Seconds after which a call counts as one that never ends
+    keep_s: float = 0.0  # Seconds for which values may be used again
+    batch: int = 128  # Most keys in one call
+    at_once: int = 64  # Most calls at the same time
+    close: Close | None = None  # Closes connections; a later call opens them again
+    # Returns a fetch with connections of its own, for a key and columns. None if the
+    # call is a function of the user's.
+    connect: Callable[[Columns, Columns], "Fetch"] | None = None
+    # All columns of the user's function, in the order of its lists of values
+    order: Columns = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Raise BadFetch if a term is out of its range."""
+        _check_names(self, "key", self.key)
+        _check_names(self, "columns", self.columns)
+        both = [name for name in self.columns if name in self.key]
+        if both:
+            raise BadFetch(
+                f"fetch {self.name!r} brings {both[0]!r}, which is a part of its key"
+            )
+        for term, value, least, most in (
+            ("at_most_ms", self.at_most_s * 1e3, 0.001, LONGEST_S * 1e3),
+            ("keep_s", self.keep_s, 0, math.inf),
+            ("batch", self.batch, 1, MOST),
+            ("at_once", self.at_once, 1, MOST),
+        ):
+            if not least <= value <= most or value == math.inf:
+                needed = f"{least:g} or more" + (
+                    "" if most == math.inf else f", and at most {most:g},"
+                )
+                raise BadFetch(
+                    f"fetch {self.name!r}: {term} is {value:g}; {needed} is needed"
+                )
+
+    def bound_to(self, key: Sequence[str], columns: Sequence[str]) -> "Fetch":
+        """Return this fetch for an index's key columns and wanted columns.
+
+        `bring` of the result brings exactly `columns`. Raises BadFetch if the fetch has
+        another key, or lacks a column.
+        """
+        if self.key and self.key != tuple(key):
+            raise BadFetch(
+                f"fetch {self.name!r} has the key {', '.join(self.key)}; the key "
+                f"{', '.join(key)} is needed, in this order"
+            )
+        lacking = [
+            name for name in columns if self.columns and name not in self.columns
+        ]
+        if lacking:
+            raise BadFetch(
+                f"fetch {self.name!r} does not bring {lacking[0]!r}; it brings "
+                f"{listed(self.columns)}"
+            )
+        if self.connect is not None:
+            return self.connect(tuple(key), tuple(columns))
+        return replace(self, columns=tuple(columns))
+
+    async def bring(self, keys: Sequence[Key], left_s: float) -> list[Values | None]:
+        """Call for keys; return for each the values by column, or None for nothing.
+
+        A value is a finite number, a text of at most 64 KiB, a boolean or None. A
+        column that the call did not bring is None, as is NaN. The call is not limited
+        in time here. Raises FetchFailed, with a sentence, if the call raises an error
+        or its answer is not of that form.
+        """
+        try:
+            answers = await self.call(keys, left_s)
+        except FetchFailed:
+            raise
+        except Exception as error:  # the user's function may raise anything
+            raise FetchFailed(
+                f"fetch {self.name!r} raised {type(error).__name__}: {error}"
+            ) from error
+        order = self.order or self.columns
+        return read_answers(self.name, answers, len(keys), self.columns, order)
+
+
+def fetch(
+    *,
+    key: Sequence[str],
+    columns: Sequence[str],
+    name: str | None = None,
+    at_most_ms: float = 1000.0,
+    keep_s: float = 0.0,
+    batch: int = 128,
+    at_once: int = 64,
+    close: Close | None = None,
+) -> Callable[[Call], Fetch]:
+    """Make a fetch of an asynchronous function; use it as a decorator.
+
+    The function takes a list of keys, each a tuple of values, and the seconds that the
+    most hurried request has left. It returns a list with an answer for each key, in
+    order: a mapping of columns to values, a list of values in the order of `columns`,
+    or None if there is nothing.
+
+    Parameters
+    ----------
+    key
+        Columns of a record whose values make a key, in order.
+    columns
+        Columns that the function brings.
+    name
+        Name of the fetch; None for the function's name.
+    at_most_ms
+        Milliseconds after which a call counts as one that never ends.
+    keep_s
+        Seconds for which values may be used again for the same key.
+    batch
+        Most keys in one call.
+    at_once
+        Most calls at the same time.
+    close
+        Asynchronous function without arguments that closes connections.
+
+    Raises
+    ------
+    BadFetch
+        If the function is not an ``async def`` of two arguments, or a term is out of
+        its range.
+
+    Examples
+    --------
+    >>> @fetch(key=["customer_id"], columns=["n_orders"])
+    ... async def orders(keys, left_s):
+    ...     return [{"n_orders": 3} for key in keys]
+    >>> orders.name, orders.columns
+    ('orders', ('n_orders',))
+    """
+
+    def decorate(function: Call) -> Fetch:
+        known = name or getattr(function, "__name__", None)
+        if not isinstance(known, str):
+            raise BadFetch(f"{function!r} has no name of its own; give one with name=")
+        _check_function(known, function)
+        if not key or not columns:
+            raise BadFetch(f"fetch {known!r} has no {'columns' if key else 'key'}")
+        return Fetch(
+            known,
+            _as_names(known, "key", key),
+            _as_names(known, "columns", columns),
+            function,
+            at_most_s=at_most_ms / 1e3,
+            keep_s=keep_s,
+            batch=batch,
+            at_once=at_once,
+            close=close,
+            order=_as_names(known, "columns", columns),
+        )
+
+    return decorate
+
+
+def _check_function(name: str, function: Any) -> None:
+    called = function if inspect.isroutine(function) else type(function).__call__
+    if not any(map(inspect.iscoroutinefunction, (function, called))):
+        raise BadFetch(
+            f"fetch {name!r} is no asynchronous function; begin it with `async def`"
+        )
+    try:
+        inspect.signature(function).bind((), 0.0)
+    except TypeError as error:
+        raise BadFetch(
+            f"fetch {name!r} will receive 2 arguments, keys and left_s: {error}"
+        ) from error
+
+
+def _as_names(name: str, term: str, given: Sequence[str]) -> Columns:
+    if isinstance(given, str):
+        raise BadFetch(f"fetch {name!r} has {term}={given!r}; a list is needed")
+    return tuple(given)
+
+
+def _check_names(fetch: Fetch, term: str, names: Columns) -> None:
+    wrong = [name for name in names if not isinstance(name, str) or not name]
+    if wrong:
+        raise BadFetch(
+            f"fetch {fetch.name!r}: {term} has {wrong[0]!r}; names of columns are "
+            "needed"
+        )
+    if len({*names}) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadFetch(f"fetch {fetch.name!r}: {term} has {twice!r} twice")
+    if len(names) > MOST_COLUMNS:
+        raise BadFetch(
+            f"fetch {fetch.name!r}: {term} has {len(names)} columns; at most "
+            f"{MOST_COLUMNS} are allowed"
+        )
