@@ -11,11 +11,13 @@ from ..index.file.pdx_file import refuse_index
 from ..index.index import Index
 from ..progress import Progress
 from .candidates import keep_candidates
+from .costs.arrival_times import measure_arrivals
 from .costs.measure_costs import measure_costs
 from .costs.measured_later import await_times
 from .data.dataset import Dataset
 from .exits.plan_exits import fit_plan_exits
 from .exits.rungs import measure_ladders
+from .fetched import Fetched
 from .learner_race import Watch, choose_learner
 from .package_index import package_index
 from .prepare import Prepared, prepare_data
@@ -23,6 +25,7 @@ from .project import Project
 from .resources import Resources, open_resources
 from .training.decisions.fit_decisions import fit_decisions
 from .training.refit import refit, train_ahead
+from .training.search.fetched_sets import train_without_fetches
 from .training.search.hidden_sets import train_past_slow_models
 from .training.search.search_sets import make_trainer, no_costs, search_sets
 from .tune_learner import tune_learner
@@ -121,14 +124,17 @@ def make_index(
     If `ahead` is true, models are trained on all items before any model is timed. This
     lets a build do all its training before another machine measures times.
     """
+    project = data.project
+    measured = project, data.key_rows, resources.times, resources.progress
+    arrivals = None if ahead else measure_arrivals(*measured)
     choice = choose_learner(data, resources, watch)
     choice = tune_learner(choice, data, resources, watch)
     trainer = make_trainer(data, choice.setting, resources)
     # Poly-Dom needs no costs: perhaps another machine has yet to measure them
-    first = data.project.search.method != "poly-dom"
+    first = project.search.method != "poly-dom"
     costs = measure_costs(data, resources) if first else None
     searched = search_sets(
-        data.project.search,
+        project.search,
         len(data.table.features.stored),
         trainer,
         resources.progress,
@@ -142,7 +148,15 @@ def make_index(
     searched = train_past_slow_models(
         searched, data, trainer, costs, resources.progress
     )
-    candidates = keep_candidates(searched, data, trainer, costs)
+    fetched = Fetched.of(
+        project.fetches,
+        measure_arrivals(*measured) if arrivals is None else arrivals,
+        data.table.features.stored,
+    )
+    searched = train_without_fetches(
+        searched, data, trainer, costs, fetched, resources.progress
+    )
+    candidates = keep_candidates(searched, data, trainer, costs, fetched)
     trainer = fit_decisions(candidates, data, trainer, resources)
     kept = refit(candidates, searched, data, trainer, costs, resources)
     exits = fit_plan_exits(candidates, kept, data, trainer, costs, resources)
@@ -150,7 +164,16 @@ def make_index(
         candidates, kept, exits, data, trainer, costs, resources
     )
     return package_index(
-        data, choice, trainer, costs, searched, candidates, kept, exits, rungs
+        data,
+        choice,
+        trainer,
+        costs,
+        fetched,
+        searched,
+        candidates,
+        kept,
+        exits,
+        rungs,
     )
 
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
@@ -17,6 +18,7 @@ from polydom.features.wording import listed
 from ..index.package import Orders
 from .costs.cost_curves import cost_curves
 from .costs.measure_costs import MeasuredCosts
+from .fetched import Fetched
 from .prepare import Prepared
 from .training.quality import residual_interval
 from .training.search.lucky_sets import level_lucky_sets
@@ -47,19 +49,54 @@ class Candidates:
     sizes: tuple[Size, Size]
 
 
-def keep_candidates(
-    searched: SearchedSets, data: Prepared, trainer: Trainer, costs: MeasuredCosts
-) -> Candidates:
-    """Time the models of all searched sets, and choose the sets for the index.
+class TimedSets(NamedTuple):
+    """Costs of C trained sets, whose models were timed."""
 
-    Dominated sets are dropped. Each remaining set gets an order in which its features
-    are computed.
-    """
-    sets, search = searched.sets, data.project.search
+    # (C,) float64: Costs of the models in units of the budget
+    model_costs: Floats
+    curves: Floats  # (C, T) float64: Cost polynomials of features and models together
+    measured: Measured  # Machines that timed the models, and how busy they were
+
+
+def time_candidates(
+    searched: SearchedSets, data: Prepared, trainer: Trainer, costs: MeasuredCosts
+) -> TimedSets:
+    """Time the models of all searched sets, or read their times from the cache."""
+    sets = searched.sets
     models = {mask: partial(trainer.model, mask) for mask in sets}
     key, values = trainer.task.key, data.table.values
     model_costs, measured = costs.of_models(key, models, values)
     curves = cost_curves(costs.table, np.array(sets, np.uint64), model_costs)
+    return TimedSets(model_costs, curves, measured)
+
+
+def kept_rows(
+    searched: SearchedSets, curves: Floats, data: Prepared, fetched: Fetched
+) -> NDArray[np.int64]:
+    """Return the positions of the searched sets that an index keeps.
+
+    `curves` (C, T) are the cost polynomials of `searched.sets`.
+    """
+    search = data.project.search
+    sizes, lacked = search.bounds or sizes_of(data), may_lack(data)
+    parts = [*dict.fromkeys([*fetched.readers, *lacked])]
+    return searched.keep(curves, sizes, search.budget_range, parts, fetched.withheld)
+
+
+def keep_candidates(
+    searched: SearchedSets,
+    data: Prepared,
+    trainer: Trainer,
+    costs: MeasuredCosts,
+    fetched: Fetched,
+) -> Candidates:
+    """Time the models of all searched sets, and choose the sets for the index.
+
+    Dominated sets are dropped, unless they answer for what has come of the fetches.
+    Each remaining set gets an order in which its features are computed.
+    """
+    sets, search = searched.sets, data.project.search
+    model_costs, curves, measured = time_candidates(searched, data, trainer, costs)
     sizes, budgets = search.bounds or sizes_of(data), search.budget_range
     low, high = sizes
     if not (budgets is None or isinstance(low, tuple) or isinstance(high, tuple)):
@@ -71,7 +108,7 @@ def keep_candidates(
         }
         say_slow_features(costs_of_each, budgets[1], in_seconds=in_seconds)
     searched = _levelled(searched, costs_at(curves, high), data, trainer)
-    kept = searched.keep(curves, sizes, budgets, may_lack(data))
+    kept = kept_rows(searched, curves, data, fetched)
     masks = [sets[row] for row in kept]
     orders, fallbacks = searched.order(masks, costs.of_set)
     return Candidates(

@@ -27,6 +27,7 @@ from .exits.rungs import Rung, add_rungs
 from .features.feature_values import FeatureTable
 from .features.network_features import without_unneeded
 from .features.text_features import lacks
+from .fetched import Fetched
 from .learner_race import LearnerChoice
 from .prepare import Prepared
 from .training.decisions.decision import Decision
@@ -49,6 +50,7 @@ def package_index(
     choice: LearnerChoice,
     trainer: Trainer,
     costs: MeasuredCosts,
+    fetched: Fetched,
     searched: SearchedSets,
     candidates: Candidates,
     kept: KeptModels,
@@ -69,6 +71,7 @@ def package_index(
     if costs.weight and report["samples"]:
         report["pace"] = _pace(report["samples"], data, trainer, costs, kept, masks)
     report["exits"] = exits.facts
+    report["warnings"] += fetched.warnings
     package = Package(
         kind=data.table.dataset.kind,
         labels=data.table.dataset.labels,
@@ -92,6 +95,8 @@ def package_index(
         measure=data.metric.name,
         accuracies=accuracies,
         intervals=intervals_of(masks, data, trainer),
+        fetches=fetched.stored,
+        arrivals=fetched.draws,
     )
     package, qualities = add_rungs(package, qualities, rungs)
     package = without_unneeded(package)

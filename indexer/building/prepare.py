@@ -12,8 +12,10 @@ from polydom.features.tables.records import Records
 from ..index.quality import Task
 from .cache import digest
 from .cache_keys import Keys
+from .costs.arrival_times import open_fetches
 from .data.dataset import Dataset, Rows
 from .data.describe_data import DataFacts, describe_columns, describe_data, say_data
+from .data.fetch_keys import KeyRow, take_keys
 from .data.read_items import read_items
 from .data.split import joined_apart
 from .data.unlabelled import read_unlabelled
@@ -97,6 +99,8 @@ class Prepared:
     class_weights: NDArray[np.float64] | None
     keys: Keys  # Names of the build's entries in the cache
     lacking: str  # Reason why early exits that are wanted cannot be promised; else ""
+    # Rows of the table whose keys are asked for when fetches are timed
+    key_rows: list[KeyRow]
 
     @property
     def project(self) -> Project:
@@ -125,12 +129,15 @@ def prepare_data(
     strategy = strategy or strategy_of(project)
     if strategy is None:
         check_learner(project)
+    if project.costs.measured == "here":
+        open_fetches(project)  # raises errors early
     project = with_network_files(project, resources.cache, resources.progress)
     whole = (
         read_items(project, resources.cache, resources.progress)
         if given is None
         else given
     )
+    whole, key_rows = take_keys(project, whole)
     terms = resolve_terms(project, whole, strategy)
     if given is None:
         facts = describe_data(whole)
@@ -141,7 +148,7 @@ def prepare_data(
         terms.project, whole, resources.cache, resources.progress
     )
     divided = divide_items(whole, terms, resources.progress, unlabelled)
-    prepared = _compute_features(divided, terms, facts, resources)
+    prepared = _compute_features(divided, terms, facts, key_rows, resources)
     if prepared.table.dataset.kind == "record":
         # `say_data` has named columns of a table that are dull in all rows
         named = given is None and isinstance(prepared.table.dataset.items, Records)
@@ -155,7 +162,11 @@ def prepare_data(
 
 
 def _compute_features(
-    divided: DividedItems, terms: Terms, facts: DataFacts, resources: Resources
+    divided: DividedItems,
+    terms: Terms,
+    facts: DataFacts,
+    key_rows: list[KeyRow],
+    resources: Resources,
 ) -> Prepared:
     project, parts = terms.project, divided.parts
 
@@ -204,6 +215,7 @@ def _compute_features(
         class_weights(project.quality, metric, table.dataset),
         Keys.of(project, table.dataset, table.features.stored),
         lacking,
+        key_rows,
     )
 
 

@@ -20,6 +20,7 @@ from .project_tables.costs import Costs
 from .project_tables.data import Data
 from .project_tables.exits import CONFIDENCE, ExitTerms
 from .project_tables.features import Features
+from .project_tables.fetches import FetchTerms, check_fetches
 from .project_tables.learner import AUTO, check_learner
 from .project_tables.numbers import Positive
 from .project_tables.quality import WITHOUT_EXITS, Quality
@@ -45,6 +46,8 @@ class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         The source of the labelled items.
     features
         The features to choose from.
+    fetches
+        Calls that bring columns of a record while a request waits, by name.
     learner
         The learner of all models: its name and the estimator's parameters. The default
         "auto" compares all learners. `tune_s` is the number of seconds to tune the
@@ -66,6 +69,7 @@ class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     task: Task | None = None
     data: Data = Data()
     features: Features = Features()
+    fetches: dict[str, FetchTerms] = {}
     learner: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": AUTO})
     quality: Quality = Quality()
     search: Search = Search()
@@ -267,6 +271,9 @@ class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self.search.check(self.costs.pair)
         self._check_exits()
         self._check_weights()
+        check_fetches(
+            self.fetches, self.features.columns, self.data, self.costs.weights
+        )
         if self.wanted is not None:
             self.quality.measure_of(self.wanted)
         self.quality.check()

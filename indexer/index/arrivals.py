@@ -1,7 +1,7 @@
 """When fetches arrive, and which quality is expected of what has come by then."""
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from polydom.features.costs.polynomials import cost_at
 from polydom.features.sizes import Size
 
 from .index import Index
-from .stored_fetches import needs_of
+from .stored_fetches import needs_of, withheld_by
 
 KEPT_OUTCOMES = 1024  # outcomes whose withheld features are kept
 KEPT_SIZES = 16  # sizes whose costs are kept; all records have one size
@@ -34,7 +34,7 @@ class Arrivals:
         self.needs = needs_of(package.features, package.fetches)
         # Function from an outcome to the mask of the features that need a fetch which
         # has not come.
-        self.withheld = lru_cache(KEPT_OUTCOMES)(self._find_withheld)
+        self.withheld = lru_cache(KEPT_OUTCOMES)(partial(withheld_by, self.needs))
         self._costs_at = lru_cache(KEPT_SIZES)(self._find_costs)
         self._index = index
         self._bits = 1 << np.arange(len(self.names))
@@ -101,9 +101,6 @@ class Arrivals:
         came = (self.draws <= wait_s) @ self._bits
         sent = self.every if sent is None else sent
         return np.unique(came & sent, return_counts=True)
-
-    def _find_withheld(self, came: int) -> int:
-        return sum(1 << k for k, own in enumerate(self.needs) if own & ~came)
 
     def _find_costs(self, size: Size) -> NDArray[np.float64]:
         """Return the costs (C,) of the rows at a size, the most accurate row first."""

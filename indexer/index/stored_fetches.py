@@ -49,6 +49,14 @@ def needs_of(
     )
 
 
+def withheld_by(needs: Sequence[int], came: int) -> int:
+    """Return a mask of the features that need a fetch which is not in `came`.
+
+    `needs` is the result of `needs_of`, and `came` a mask of fetches.
+    """
+    return sum(1 << k for k, own in enumerate(needs) if own & ~came)
+
+
 def fault_of(
     fetches: Sequence[StoredFetch],
     features: Sequence[StoredFeature],
@@ -58,7 +66,8 @@ def fault_of(
 
     `arrivals` (M, U) are the joint draws of the fetches' arrival times.
     """
-    read = {column for one in features for column in one.reads or ()}
+    reads = [one.reads for one in features]
+    read = {column for own in reads for column in own or ()}
     brought = [column for fetch in fetches for column in fetch.columns]
     keys = {column for fetch in fetches for column in fetch.key}
     if len(fetches) > MOST_FETCHES:
@@ -71,7 +80,7 @@ def fault_of(
         return "a column is brought twice"
     if keys.intersection(brought):
         return "a column that is brought is part of a key"
-    if not read.issuperset(brought):
+    if None not in reads and not read.issuperset(brought):
         return "a fetch brings a column that no feature reads"
     if arrivals.ndim != 2 or arrivals.shape[1] != len(fetches):
         return "its arrival times are not its fetches'"

@@ -16,6 +16,7 @@ from polydom.indexer.building.project_tables.costs import Costs
 from polydom.indexer.building.project_tables.data import Data
 from polydom.indexer.building.project_tables.exits import CONFIDENCE, ExitTerms
 from polydom.indexer.building.project_tables.features import Columns, Features
+from polydom.indexer.building.project_tables.fetches import FetchTerms
 from polydom.indexer.building.project_tables.quality import Quality
 from polydom.indexer.building.project_tables.search import Search
 from polydom.indexer.building.template import template
@@ -28,6 +29,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "features": Features,
     "columns": Columns,
     "networks": NetworkTerms,
+    "fetches": FetchTerms,
     "quality": Quality,
     "search": Search,
     "costs": Costs,
@@ -60,12 +62,12 @@ def rows(section: str) -> Iterator[tuple[str, str, str, str]]:
     part = SECTIONS[section]
     hints, told = get_type_hints(part, include_extras=True), attributes(part)
     for field in msgspec.structs.fields(part):
-        name = field.name
+        name = field.encode_name
         if section == "top" and (name in SECTIONS or name == "folder"):
             continue
         key = f"{section}.{name}"
-        takes = VALUES.get(key) or ", ".join(values(hints[name]))
-        yield f"`{name}`", takes, default_of(key, field), told[name]
+        takes = VALUES.get(key) or ", ".join(values(hints[field.name]))
+        yield f"`{name}`", takes, default_of(key, field), told[field.name]
 
 
 def attributes(part: type) -> dict[str, str]:

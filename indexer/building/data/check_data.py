@@ -1,6 +1,7 @@
 """The report of `polydom check` on a project's data."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,22 +11,41 @@ import numpy as np
 from polydom.features.errors import LacksWork
 from polydom.features.items import Kind
 from polydom.features.networks.terms import NetworkTerms
+from polydom.features.wording import listed
 
 from ...index.column_facts import ColumnFacts, column_lines
 from ...index.network_facts import ToldNetwork, told_network
 from ...progress import Progress
 from ..cache import FOLDER, Cache, ReadOnlyCache
+from ..costs.arrival_times import open_fetches
 from ..features.network_features import network_features
 from ..features.network_files import cached_file, with_network_files
 from ..features.text_features import TextColumns
 from ..project import Project
 from .dataset import Dataset
 from .describe_data import describe_data
+from .fetch_keys import take_keys
 from .read_items import load_data
 from .unlabelled import read_unlabelled
 
 SHOWN = 5  # items left out that are named
 CLASSES = 20
+
+
+class ToldFetch(msgspec.Struct):
+    """The columns that a fetch would bring, and the columns of its key."""
+
+    name: str
+    key: list[str]
+    columns: list[str]
+
+    def line(self) -> str:
+        """Return a sentence about the fetch."""
+        return f"fetch {self.name!r} brings {_all(self.columns)} by {_all(self.key)}"
+
+
+def _all(names: Sequence[str]) -> str:
+    return listed([*map(repr, names)])
 
 
 class CheckedData(NamedTuple):
@@ -41,6 +61,7 @@ class CheckedData(NamedTuple):
     left_out: tuple[tuple[str, str], ...]  # Names of unusable items, with reasons
     columns: list[ColumnFacts]  # Descriptions of a table's columns
     networks: list[ToldNetwork]  # Networks whose files are at hand
+    fetches: list[ToldFetch]  # Calls that bring columns while a request waits
     warnings: list[str]  # Sentences about probable mistakes in the data
 
     def facts(self) -> dict[str, Any]:
@@ -60,6 +81,7 @@ class CheckedData(NamedTuple):
             lines.append(f"  ... and {len(self.left_out) - SHOWN:,} more")
         lines += column_lines(self.columns)
         lines += [one.line() for one in self.networks]
+        lines += [one.line() for one in self.fetches]
         lines += [f"mind: {warning}" for warning in self.warnings]
         return [*lines, *([] if self.warnings else ["nothing looks wrong"])]
 
@@ -76,19 +98,27 @@ class CheckedData(NamedTuple):
 def check_data(project: Project, progress: Progress) -> CheckedData:
     """Read a project's items, and return a report on them.
 
-    Raises BadProject for data, and BadFeature for networks, that a build would refuse.
-    A network at an address is looked at only if a build has fetched it.
+    Raises BadProject for data, BadFeature for networks, and BadFetch for files with
+    fetches, that a build would refuse. A network at an address is looked at only if a
+    build has fetched it. No fetch is made.
     """
+    open_fetches(project)
     project, absent = _with_networks(project, progress)
     with tempfile.TemporaryDirectory() as folder:
         with progress.stage("reading items", None) as on_progress:
             dataset = load_data(project, on_progress, Path(folder))
         if dataset.numbers is not None:
             project.of_numbers()  # refuses settings for classes
+        dataset, _ = take_keys(project, dataset)
         unlabelled = read_unlabelled(project, dataset, Cache(Path(folder)), progress)
         checked = _checked(dataset, unlabelled)
     return checked._replace(
-        networks=_networks(project, dataset), warnings=checked.warnings + absent
+        networks=_networks(project, dataset),
+        fetches=[
+            ToldFetch(name, one.key, one.columns)
+            for name, one in project.fetches.items()
+        ],
+        warnings=checked.warnings + absent,
     )
 
 
@@ -134,6 +164,7 @@ def _checked(dataset: Dataset, unlabelled: Dataset | None) -> CheckedData:
         None if unlabelled is None else len(unlabelled.items),
         dataset.skipped + (() if unlabelled is None else unlabelled.skipped),
         columns,
+        [],
         [],
         warnings,
     )

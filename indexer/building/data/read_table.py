@@ -33,6 +33,7 @@ from ...index.quality import Task
 from ...progress import OnProgress
 from ..project import Project
 from ..project_tables.data import Data
+from ..project_tables.fetches import key_columns
 from .dataset import Dataset, NumberedFile, RowNames, number_in_turn, numbers_of
 
 log = logging.getLogger("polydom.data")
@@ -45,10 +46,11 @@ THREADS = 2  # more threads read no faster, and take more memory
 def load_table(project: Project, on_progress: OnProgress | None = None) -> Dataset:
     """Read the table that `project.data` names, and its test table, if any.
 
+    Columns of fetches' keys are among the columns even if they are groups or ignored.
     Raises BadProject if a column or a label is missing, if the two files differ in the
     kind of a column, or if `on_bad_item` is "stop" and a row cannot be read.
     """
-    data = project.data
+    data, keys = project.data, key_columns(project.fetches)
     paths = [project.path(name) for name in data.sources]
     try:
         tables = [
@@ -56,8 +58,8 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
             for path in paths
         ]
         for table in tables:
-            _check_names(table, tables[0], data)
-        used = _used(tables[0], data)
+            _check_names(table, tables[0], data, keys)
+        used = _used(tables[0], data, keys)
         raw = [table.read(used, on_progress) for table in tables]
         pairs = zip(tables, raw, strict=True)
         raw = [kept_rows(table, own, data) for table, own in pairs]
@@ -69,8 +71,9 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
     wanted = project.wanted
     terms = replace(terms_of(project, data.label, tables[0]), kind="number")
     labels, codes, numbers = labels_of(columns[data.label], names, wanted, terms)
+    kept = {name: columns[name] for name in used if name not in _special(data)}
     return Dataset(
-        Records({n: c for n, c in columns.items() if n not in _special(data)}, rows),
+        Records(kept | _key_groups(columns, data, keys), rows),
         names,
         labels,
         codes,
@@ -94,11 +97,28 @@ def _special(data: Data) -> dict[str, str]:
     return {name: option for option, name in named.items() if name is not None}
 
 
-def _check_names(table: Table, first: Table, data: Data) -> None:
+def _key_groups(
+    columns: Mapping[str, Column], data: Data, keys: Sequence[str]
+) -> dict[str, Column]:
+    """Return the columns of keys that [data] also gives another meaning.
+
+    The group is read as words; a key of such words is read again, since it may be one
+    of numbers.
+    """
+    found = {name: columns[name] for name in keys if name in _special(data)}
+    if data.group in found:
+        words = found[data.group].cells.cast(pa.string())
+        found[data.group] = read_column(data.group, words, ColumnTerms())
+    return found
+
+
+def _check_names(
+    table: Table, first: Table, data: Data, keys: Sequence[str] = ()
+) -> None:
     """Raise BadProject if a table lacks a column that the project needs."""
     own = table is first
     options = _special(data) | ({name: "ignore" for name in data.ignore} if own else {})
-    needed = {**dict.fromkeys(_used(first, data)), **options}
+    needed = {**dict.fromkeys(_used(first, data, keys)), **options}
     for name in sorted(needed):
         if name in table.names:
             continue
@@ -110,9 +130,9 @@ def _check_names(table: Table, first: Table, data: Data) -> None:
         raise BadProject(f"{table.path.name}: no column {name!r}{which}; {advice}")
 
 
-def _used(table: Table, data: Data) -> list[str]:
-    special = _special(data)
-    return [n for n in table.names if n in special or n not in data.ignore]
+def _used(table: Table, data: Data, keys: Sequence[str] = ()) -> list[str]:
+    wanted = {*_special(data), *keys}
+    return [n for n in table.names if n in wanted or n not in data.ignore]
 
 
 def kept_rows(table: Table, raw: RawColumns, data: Data) -> RawColumns:

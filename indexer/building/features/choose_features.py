@@ -28,18 +28,12 @@ from polydom.features.networks.facts import NetworkFacts
 from polydom.features.networks.network import Network
 from polydom.features.networks.pooled import PARTS, Projection
 from polydom.features.ready_made.learned_text import TermWeights, recipes_by_name
-from polydom.features.tables.column_features import columns, learn_texts
-from polydom.features.tables.exact_numbers import Shift, learn_numbers
-from polydom.features.tables.records import column_names
 from polydom.features.tables.text_columns import name_on
-from polydom.features.wording import hint
 
-from ...index.file.pdx_file import excess
 from ...index.package import MOST_BITS
 from ...index.stored_features import (
     NOT_ANY,
     Learned,
-    StoredColumns,
     StoredFeature,
     load_extractor,
 )
@@ -47,16 +41,13 @@ from ..cache import Array, Cache, SharedArrays, digest
 from ..costs.measured_items import spread_over_sizes
 from ..data.dataset import Dataset
 from ..project import Project
-from ..project_tables.features import Columns
+from .column_groups import MAX_FEATURES, column_groups, of_columns
 from .network_features import NetworkFeatures, network_features
 from .opened_files import OpenedFiles, undeclared
 from .text_features import Chosen, ChosenRecipe, Found, TextColumns
 
 log = logging.getLogger("polydom")
 
-MAX_FEATURES = 62
-MANY_COLUMNS = 16  # features, if columns are too many and have to be joined
-FEW = 2  # features reserved for each column of free text
 CHECKED = 5  # items on which features are computed twice and compared
 
 
@@ -258,9 +249,9 @@ def _all_chosen(
     """Return the features that the project names, or else the default features."""
     named, known = project.features.use, recipes_by_name()
     on_texts = texts.named(named)
-    groups, usual = _groups(project, dataset, texts, on_texts)
+    groups, usual = column_groups(project, dataset, texts, on_texts)
     functions = _functions(project, own, on_texts)
-    found = [*functions, *on_texts.found, *networks.found, *_columns(groups, dataset)]
+    found = [*functions, *on_texts.found, *networks.found, *of_columns(groups, dataset)]
     recipes = [*(ChosenRecipe(known[name]) for name in named if name in known)]
     recipes += on_texts.recipes
     if not usual:
@@ -375,113 +366,6 @@ def _functions(
         yield StoredFeature(name, 0, fingerprint(feature), name not in own), feature
 
 
-def _groups(
-    project: Project, dataset: Dataset, texts: TextColumns, on_texts: Chosen
-) -> tuple[list[Columns], list[str]]:
-    """Return groups of columns that are features, and columns that get text features.
-
-    The latter are columns of free text for which the project names no features; they
-    get the default features of texts.
-    """
-    features = project.features
-    chosen = features.columns or features.use or features.files
-    named = [name for group in features.columns for name in group.columns]
-    left: list[str] = []
-    if dataset.kind == "record" and (features.others or not chosen):
-        left = [name for name in column_names(dataset.items) if name not in named]
-    reading = [one for one, _ in on_texts.found] + [*on_texts.recipes]
-    read = {one.text.column for one in reading if one.text is not UNSET}
-    usual = [n for n in [*named, *left] if n in texts.texts and n not in read]
-    groups = [own for own in features.columns if not _is_text(own, texts)]
-    left = [name for name in left if name not in texts.texts]
-    return [*groups, *_one_each(left, FEW * len(usual))], [*dict.fromkeys(usual)]
-
-
-def _is_text(group: Columns, texts: TextColumns) -> bool:
-    """Return True if the group is free text, from which other features are computed."""
-    own = [name for name in group.columns if name in texts.texts]
-    if not own:
-        return False
-    if len(own) < len(group.columns):
-        raise BadProject(
-            f"[[features.columns]] {group.name!r} has column {own[0]!r}, which holds "
-            "free text, beside others: features of texts read one column each. Leave "
-            'it out of the group, or give it one of its own, or kind = "word"'
-        )
-    if group.cost and len(own) > 1:
-        raise BadProject(
-            f"[[features.columns]] {group.name!r} has a cost and {len(own)} columns of "
-            "free text, which are not bought together: a group for each says what it "
-            "costs"
-        )
-    return True
-
-
-def _columns(groups: Sequence[Columns], dataset: Dataset) -> Iterator[Found]:
-    if not groups:
-        return
-    names = sorted({name for group in groups for name in group.columns})
-    _refuse_unknown(names, column_names(dataset.items))
-    known, dates, orders = learn_texts(dataset.items, names)
-    _refuse_large(known)
-    shifts = _shifts(dataset, [name for name in names if name not in known])
-    for group in groups:
-        arguments = StoredColumns(
-            group.columns,
-            {name: list(known[name]) for name in group.columns if name in known},
-            {name: list(dates[name]) for name in group.columns if name in dates},
-            {name: orders[name] for name in group.columns if name in orders},
-            {name: shifts[name] for name in group.columns if name in shifts},
-            dict(group.cost),
-        )
-        feature = columns(group.name, **msgspec.structs.asdict(arguments))
-        made_of = fingerprint(feature)
-        yield StoredFeature(group.name, 0, made_of, True, arguments), feature
-
-
-def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
-    """Return the `Shift` of each column that needs one to keep its numbers in float32.
-
-    Warns if distinct numbers of a column become equal in float32 even so.
-    """
-    learned = learn_numbers(dataset.items, names)
-    for name, found in learned.items():
-        if found.lost:
-            log.warning(
-                "column %r holds %d different numbers, of which %d become another one "
-                "as the 32-bit numbers that models read; a column that is less large "
-                "for what it varies, or two of them, may tell more",
-                name,
-                found.different,
-                found.lost,
-            )
-    return {name: own.shift for name, own in learned.items() if own.shift is not None}
-
-
-def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
-    """Raise BadProject if the columns' distinct words do not fit into an index."""
-    if not (reason := excess(msgspec.msgpack.encode(known))):
-        return
-    sizes = {name: len(msgspec.msgpack.encode(known[name])) for name in known}
-    largest = max(sizes, key=sizes.__getitem__)
-    raise BadProject(
-        f"column {largest!r} holds {len(known[largest]):,} different words of "
-        f"{sizes[largest]:,} bytes, and an index has all words of its columns in its "
-        f"header ({reason}); [data] ignore leaves the column out"
-    )
-
-
-def _one_each(names: Sequence[str], others: int) -> list[Columns]:
-    """Make each column a feature; if these are too many, join neighbouring columns.
-
-    `others` is the number of other features to leave room for.
-    """
-    if len(names) + others <= MAX_FEATURES:
-        return [Columns(name, [name]) for name in names]
-    parts = np.array_split(np.array(names, object), MANY_COLUMNS)
-    return [Columns(f"{part[0]} to {part[-1]}", part.tolist()) for part in parts]
-
-
 def _suggestion(kind: Kind) -> str:
     if kind == "record":
         return "; leave out `use`, and every column is a feature"
@@ -494,12 +378,3 @@ def _too_many(project: Project, kind: Kind, count: int) -> str:
     if kind == "record" and chosen.columns:
         what, cure = "[[features.columns]] makes", "put more columns in a group"
     return f"{what} {count} features; {MAX_FEATURES} is the most: {cure}"
-
-
-def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise BadProject(
-                f"[[features.columns]] names {name!r}, which no row has; "
-                f"{hint(name, known, 0.4)}"
-            )

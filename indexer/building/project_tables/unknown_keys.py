@@ -23,7 +23,7 @@ def refuse_unknown(content: Any, table: type[Struct], where: str) -> None:
     """Raise BadProject for the first unknown key, and name the nearest known key."""
     if not isinstance(content, Mapping):
         return
-    fields = {field.name: field.type for field in fields_of(table)}
+    fields = {field.encode_name: field.type for field in fields_of(table)}
     fields.pop("folder", None)
     for key, value in content.items():
         place = where + str(key)
@@ -39,7 +39,13 @@ def refuse_unknown(content: Any, table: type[Struct], where: str) -> None:
                     known = f"it belongs in [{name}]"
             raise BadProject(f"unknown key {place!r}; {known}")
         inner, many = fields[key], isinstance(value, list)
-        inner = get_args(inner)[0] if get_origin(inner) is list else inner
-        if isinstance(inner, type) and issubclass(inner, Struct):
-            for one in value if many else [value]:
-                refuse_unknown(one, inner, f"{where}{key}.")
+        named = get_origin(inner) is dict and isinstance(value, Mapping)
+        inner = get_args(inner)[-1] if named or get_origin(inner) is list else inner
+        if not isinstance(inner, type) or not issubclass(inner, Struct):
+            continue
+        if named:
+            for name, one in value.items():
+                refuse_unknown(one, inner, f"{where}{key}.{name}.")
+            continue
+        for one in value if many else [value]:
+            refuse_unknown(one, inner, f"{where}{key}.")

@@ -4,6 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import onnx
 import pytest
 
@@ -13,6 +14,7 @@ from polydom.features.networks.described_inputs import SIDES, TOKENS
 from polydom.features.networks.terms import NetworkTerms
 from polydom.features.ready_made.learned_text import RECIPES
 from polydom.indexer.building.project import Project
+from polydom.indexer.building.project_tables.fetches import FetchTerms
 from polydom.indexer.building.project_tables.search import FOLDS, HELD_OUT
 from polydom.indexer.building.template import (
     IMAGENET,
@@ -38,7 +40,9 @@ def test_project_template_is_a_valid_project(tmp_path: Path) -> None:
 
 def test_project_template_shows_every_key_with_its_default() -> None:
     uncommented = "\n".join(
-        line[2:] if line.startswith("# ") and ("=" in line or "[[" in line) else line
+        line[2:]
+        if line.startswith("# ") and ("=" in line or line.startswith("# ["))
+        else line
         for line in TEMPLATE.splitlines()[2:]
     )
     shown = tomllib.loads(uncommented)
@@ -47,6 +51,9 @@ def test_project_template_shows_every_key_with_its_default() -> None:
         assert set(shown[name]) == set(getattr(known, name).__struct_fields__)
     (network,) = shown["features"]["networks"]
     assert network.keys() == {*NetworkTerms.__struct_fields__}
+    fields = msgspec.structs.fields(FetchTerms)
+    (fetch,) = shown["fetches"].values()
+    assert fetch.keys() == {field.encode_name for field in fields}
     usual = NetworkTerms(network["name"], network["file"], network["kind"])
     for name in ("outputs", "pool", "most_columns", "colours", "resize"):
         assert network[name] == getattr(usual, name)

@@ -13,6 +13,7 @@ from polydom.indexer.building.project_tables.costs import Costs
 from polydom.indexer.building.project_tables.data import Data
 from polydom.indexer.building.project_tables.exits import ExitTerms
 from polydom.indexer.building.project_tables.features import Columns, Features
+from polydom.indexer.building.project_tables.fetches import FetchTerms
 from polydom.indexer.building.project_tables.quality import Quality
 from polydom.indexer.building.project_tables.search import Search
 from tests.support.pages import blocks, first_cells, read
@@ -23,6 +24,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "`[features]`": Features,
     "`[[features.columns]]`": Columns,
     "`[[features.networks]]`": NetworkTerms,
+    "`[fetches.NAME]`": FetchTerms,
     "`[quality]`": Quality,
     "`[search]`": Search,
     "`[costs]`": Costs,
@@ -44,7 +46,7 @@ def section(title: str) -> str:
 def test_every_key_is_there_with_its_default(title: str) -> None:
     fields = msgspec.structs.fields(SECTIONS[title])
     text = section(title)
-    assert first_cells(text) == [field.name for field in fields]
+    assert first_cells(text) == [field.encode_name for field in fields]
     for field in fields:
         if isinstance(field.default, int | float | str):
             (default,) = re.findall(
@@ -55,7 +57,7 @@ def test_every_key_is_there_with_its_default(title: str) -> None:
 
 def test_every_other_key_of_a_project_has_a_section_or_a_row() -> None:
     rows = first_cells(section("Above the first section"))
-    titled = re.findall(r"^## `\[(\w+)\]`", read(PAGE), re.MULTILINE)
+    titled = re.findall(r"^## `\[(\w+)(?:\.NAME)?\]`", read(PAGE), re.MULTILINE)
     assert {*rows, *titled} == set(Project.__struct_fields__) - {"folder"}
 
 

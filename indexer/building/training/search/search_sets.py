@@ -1,7 +1,7 @@
 """Search among feature sets, by the method that the project names."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Self
@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.costs.polynomials import costs_at
 from polydom.features.sizes import Size
 from polydom.models.selection.arms import takes_weights
 from polydom.models.selection.learners import make_learner
@@ -52,19 +53,22 @@ class SearchedSets:
         sizes: tuple[Size, Size],
         budgets: tuple[float, float] | None = None,
         may_lack: Sequence[int] = (),
+        outcomes: Sequence[int] = (),
     ) -> NDArray[np.int64]:
         """Return the positions in `sets`, ascending, of the sets that an index keeps.
 
         These are the empty set; the sets that no other set dominates at these sizes and
-        budgets; and for each mask of features in `may_lack`, the best sets without
-        these features. After Greedy, they also include the first 1, 2, ... features of
-        each sequence, if they are better than all shorter beginnings, because such a
-        set answers when time runs out. `coefficients` (C, T) are the cost polynomials
-        of `sets`.
+        budgets; for each mask of features in `may_lack`, the best sets without these
+        features, if they are much better than what else is kept; and for each mask in
+        `outcomes`, the best set without these features in any case. After Greedy, they
+        also include the first 1, 2, ... features of each sequence, if they are better
+        than all shorter beginnings, because such a set answers when time runs out.
+        `coefficients` (C, T) are the cost polynomials of `sets`.
         """
         qualities = np.array([self.qualities[mask] for mask in self.sets])
         kept = {0, *prune(coefficients, qualities, sizes, budgets).tolist()}
         row = {mask: at for at, mask in enumerate(self.sets)}
+        kept.update(self._best_without(outcomes, qualities, coefficients, sizes[1]))
         for sequence in self.sequences:
             passed = np.array([row[mask] for mask in prefixes(sequence)])
             best = np.maximum.accumulate(qualities[passed])
@@ -72,6 +76,23 @@ class SearchedSets:
         known = self.sets, coefficients, qualities, sizes, budgets
         kept.update(best_without(may_lack, *known, [*kept]).tolist())
         return np.array(sorted(kept))
+
+    def _best_without(
+        self,
+        outcomes: Iterable[int],
+        qualities: NDArray[np.float64],
+        coefficients: NDArray[np.float64],
+        size: Size,
+    ) -> Iterator[int]:
+        """Yield the row of the best set without each mask of features.
+
+        Of equally good sets, this is the cheapest at `size`.
+        """
+        masks = np.array(self.sets, np.uint64)
+        best_first = np.lexsort((costs_at(coefficients, size), -qualities))
+        for withheld in outcomes:
+            answers = (masks[best_first] & np.uint64(withheld)) == 0
+            yield int(best_first[answers.argmax()])
 
     def likely_kept(self) -> list[int]:
         """Return the sets that `keep` will probably keep, before models are timed.
@@ -89,15 +110,18 @@ class SearchedSets:
             if qualities[masks & np.uint64(mask) == masks].max() <= quality
         ]
 
-    def joined(self, qualities: Mapping[int, float]) -> Self:
+    def joined(self, found: Mapping[int, float]) -> Self:
         """Return these sets and further ones that were trained later.
 
-        `qualities` has the quality of every set, by mask. Only after Poly-Dom.
+        `found` has the quality of each further set, by mask.
         """
-        sets = tuple(sorted(qualities))
-        known = np.array([qualities[mask] for mask in sets])
-        violations = measure_violations(np.array(sets, np.uint64), known)
-        more = {"expanded": len(sets), "violations": violations.facts()}
+        qualities = {**self.qualities, **found}
+        sets = tuple(sorted({*self.sets, *found}))
+        more: dict[str, Any] = {"expanded": len(qualities)}
+        if "violations" in self.facts:  # not after Greedy
+            known = np.array([qualities[mask] for mask in sets])
+            violations = measure_violations(np.array(sets, np.uint64), known)
+            more["violations"] = violations.facts()
         return replace(
             self, qualities=qualities, sets=sets, facts={**self.facts, **more}
         )
@@ -106,16 +130,18 @@ class SearchedSets:
         """Return (orders, fallbacks) of the sets `masks`, as `order_features` does.
 
         After Greedy, a set has the order of the first sequence that begins with its
-        features.
+        features, if there is one.
         """
         qualities = np.array([self.qualities[mask] for mask in masks])
+        usual, fallbacks = order_features(masks, qualities, cost_of)
         if not self.sequences:
-            return order_features(masks, qualities, cost_of)
+            return usual, fallbacks
         orders: dict[int, tuple[int, ...]] = {}
         for sequence in self.sequences:
             for length, mask in enumerate(prefixes(sequence)):
                 orders.setdefault(mask, sequence[:length])
-        chosen = tuple(orders[mask] for mask in masks)
+        pairs = zip(masks, usual, strict=True)
+        chosen = tuple(orders.get(mask, order) for mask, order in pairs)
         return chosen, answers_along(chosen, masks, qualities)
 
 

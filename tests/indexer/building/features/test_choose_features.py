@@ -8,10 +8,10 @@ import pytest
 from polydom.features.errors import BadFeature, BadProject
 from polydom.indexer import build
 from polydom.indexer.building.data.read_items import load_data
-from polydom.indexer.building.features.choose_features import (
+from polydom.indexer.building.features.choose_features import choose_features
+from polydom.indexer.building.features.column_groups import (
     MANY_COLUMNS,
     MAX_FEATURES,
-    choose_features,
 )
 from polydom.indexer.building.project import Project
 from polydom.indexer.progress import Silence

@@ -17,10 +17,10 @@ from polydom.indexer.building.costs.measured_items import measuring_items
 from polydom.indexer.building.data.dataset import Dataset
 from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.features.choose_features import (
-    MAX_FEATURES,
     ProjectFeatures,
     choose_features,
 )
+from polydom.indexer.building.features.column_groups import MAX_FEATURES
 from polydom.indexer.building.features.feature_values import (
     FeatureTable,
     compute_values,

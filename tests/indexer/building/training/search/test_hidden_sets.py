@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from polydom.features.costs.machine import Measured
 from polydom.features.costs.stopwatch import Load
 from polydom.indexer.building.candidates import keep_candidates
+from polydom.indexer.building.costs.arrival_times import NO_FETCHES
 from polydom.indexer.building.costs.measure_costs import MeasuredCosts, measure_costs
+from polydom.indexer.building.fetched import Fetched
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.training.search.hidden_sets import train_past_slow_models
 from polydom.indexer.building.training.search.search_sets import SearchedSets
@@ -110,6 +112,7 @@ def test_set_hidden_by_a_deep_tree_is_trained(tmp_path: Path) -> None:
     # what would have answered at the hidden set's cost: no better than the prior
     cheaper = [s for s in proven.sets if total_s[s] <= total_s[BOTH]]
     assert found.qualities[BOTH] > 1.9 * max(found.qualities[s] for s in cheaper)
-    assert BOTH in keep_candidates(found, made.data, made.trainer, costs).masks
+    fetched = Fetched.of({}, NO_FETCHES, [])
+    assert BOTH in keep_candidates(found, made.data, made.trainer, costs, fetched).masks
     # the same times open the same sets again
     assert trained(made, costs).facts == found.facts

@@ -1,1 +1,0 @@
-"""Fetches on the event loop: calls in flight, kept values, and arrival times."""
