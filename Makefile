@@ -13,9 +13,9 @@ KERNELS = $(patsubst %/kernels,tests/%,$(wildcard models/*/kernels indexer/*/ker
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test style-then-clusters interpreted-then-compiled compiled clusters interpreted times coverage check style install browser dist lowest clean
+.PHONY: demo test style-then-clusters interpreted-then-compiled compiled clusters interpreted times coverage check style install browser databases dist lowest clean
 
-DEVELOPMENT = --editable '.[dask,grpc,image,onnx,plot,ray]' --group dev
+DEVELOPMENT = --editable '.[dask,grpc,http,image,onnx,plot,postgres,ray,redis]' --group dev
 
 # A new virtual environment with polydom, its extras and the development tools, which include those of `boosting`.
 install: $(VENV)/installed
@@ -37,13 +37,21 @@ browser:
 		$(APT) chromium >/dev/null 2>&1 || \
 		echo "no Chromium here, and apt-get gave none: tests of the pages will be skipped, and fail where CI=true"
 
+# Fetches are tested with real databases. Debian's `postgres` is not on the path; only root may install it.
+AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo -n)
+
+databases: browser # which uses apt-get, too
+	@{ command -v redis-server && { command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; }; } >/dev/null 2>&1 || \
+		{ $(AS_ROOT) apt-get update && $(AS_ROOT) apt-get install -y --no-install-recommends redis-server postgresql; } >/dev/null 2>&1 || \
+		echo "no Redis or PostgreSQL here, and apt-get gave none: tests that ask them will be skipped, and fail where CI=true"
+
 # Build an index from real images, serve it, ask it at several budgets.
 demo: install
 	$(BIN)/python docs/demo/demo.py
 
 # Everything that must hold before a change lands.
 test:
-	$(MAKE) -j2 install browser
+	$(MAKE) -j2 install databases
 	$(MAKE) -j2 style-then-clusters interpreted-then-compiled
 	$(MAKE) times
 

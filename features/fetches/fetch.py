@@ -29,14 +29,15 @@ MOST_COLUMNS = 4_096
 class Fetch:
     """An awaited call that brings the values of some columns, by a key.
 
-    A fetch of an operator's .toml file does not know the columns that an index wants.
-    `bound_to` returns the fetch that knows them, which is the fetch to bring keys with.
+    A fetch of an operator's .toml file brings whatever there is, and may not know its
+    key: `bound_to` returns the fetch that knows both, which is the fetch to bring an
+    index's keys with.
     """
 
     name: str
     # Columns of a record whose values make a key; () if `bound_to` must say so
     key: Columns
-    # Columns that the fetch brings; () if `bound_to` must say so
+    # Columns that the fetch brings; () for any, until `bound_to` says so
     columns: Columns
     # Takes keys, and the seconds that the most hurried request has left. Returns for
     # each key, in order, a mapping of columns to values, a list of values in the order
@@ -47,8 +48,8 @@ class Fetch:
     batch: int = 128  # Most keys in one call
     at_once: int = 64  # Most calls at the same time
     close: Close | None = None  # Closes connections; a later call opens them again
-    # Returns a fetch with connections of its own, for a key and columns. None if the
-    # call is a function of the user's.
+    # Returns a fetch with connections of its own, for a key and columns; raises
+    # BadFetch. None if the call is a function of the user's.
     connect: Callable[[Columns, Columns], "Fetch"] | None = None
     # All columns of the user's function, in the order of its lists of values
     order: Columns = field(default=(), kw_only=True)
@@ -82,21 +83,19 @@ class Fetch:
         `bring` of the result brings exactly `columns`. Raises BadFetch if the fetch has
         another key, or lacks a column.
         """
-        if self.key and self.key != tuple(key):
+        if self.connect is not None:
+            return self.connect(tuple(key), tuple(columns))
+        if self.key != tuple(key):
             raise BadFetch(
                 f"fetch {self.name!r} has the key {', '.join(self.key)}; the key "
                 f"{', '.join(key)} is needed, in this order"
             )
-        lacking = [
-            name for name in columns if self.columns and name not in self.columns
-        ]
-        if lacking:
-            raise BadFetch(
-                f"fetch {self.name!r} does not bring {lacking[0]!r}; it brings "
-                f"{listed(self.columns)}"
-            )
-        if self.connect is not None:
-            return self.connect(tuple(key), tuple(columns))
+        for name in columns:
+            if name not in self.columns:
+                raise BadFetch(
+                    f"fetch {self.name!r} does not bring {name!r}; it brings "
+                    f"{listed(self.columns)}"
+                )
         return replace(self, columns=tuple(columns))
 
     async def bring(self, keys: Sequence[Key], left_s: float) -> list[Values | None]:

@@ -3,12 +3,29 @@
 An index holds no address, query or code of a fetch: all of these come from here.
 """
 
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from ..errors import BadFeature, BadFetch
 from ..loading import run_file
+from ..wording import describe_decode_error, nearest
 from .fetch import Fetch
+from .from_http import HttpTerms, http_fetch
+from .from_postgres import PostgresTerms, postgres_fetch
+from .from_redis import RedisTerms, redis_fetch
+from .terms import Terms
+
+CLOSE = 0.7  # similarity from which a key counts as a misspelt address
+# The key that says what a fetch of a .toml file asks, its terms, and what makes it.
+CONNECTORS: Mapping[str, tuple[type[Terms], Callable[[str, Any], Fetch]]] = {
+    "redis": (RedisTerms, redis_fetch),
+    "postgres": (PostgresTerms, postgres_fetch),
+    "http": (HttpTerms, http_fetch),
+}
 
 
 def load_fetches(files: Sequence[Path]) -> dict[str, Fetch]:
@@ -38,6 +55,8 @@ def _fetches_in(file: Path) -> Iterable[Fetch]:
         raise BadFetch(f"{file}: {what}; a .py or .toml file with fetches is needed")
     if file.suffix == ".py":
         return _fetches_of_python(file)
+    if file.suffix == ".toml":
+        return [*_fetches_of_toml(file)]
     raise BadFetch(f"{file}: a .py or .toml file with fetches is needed")
 
 
@@ -53,3 +72,45 @@ def _fetches_of_python(file: Path) -> Iterable[Fetch]:
             "@polydom.features.fetch"
         )
     return found
+
+
+def _fetches_of_toml(file: Path) -> Iterator[Fetch]:
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise BadFetch(f"{file}: {error.strerror}") from error
+    except ValueError as error:  # not UTF-8, or not TOML
+        raise BadFetch(f"{file}: no valid TOML: {error}") from error
+    if not tables:
+        raise BadFetch(f"{file} defines no fetch; each table is one, such as [orders]")
+    for name, content in tables.items():
+        try:
+            yield _fetch_of_table(name, content)
+        except BadFetch as error:
+            raise BadFetch(f"{file}: {error.args[0]}") from error.__cause__
+
+
+def _fetch_of_table(name: str, content: Any) -> Fetch:
+    if not isinstance(content, dict):
+        raise BadFetch(f"{name} is no table; each fetch is one, such as [orders]")
+    kinds = [kind for kind in CONNECTORS if kind in content]
+    if len(kinds) != 1:
+        raise BadFetch(
+            f"fetch {name!r} has {' and '.join(kinds) or 'no address'}; one address is "
+            f"needed, of redis, postgres or http{_misspelt(content)}"
+        )
+    form, make = CONNECTORS[kinds[0]]
+    try:
+        terms = msgspec.convert(content, form, strict=True)
+    except msgspec.ValidationError as error:
+        said = describe_decode_error(error, form)
+        raise BadFetch(f"fetch {name!r}: {said}") from error
+    return make(name, terms)
+
+
+def _misspelt(content: Mapping[str, Any]) -> str:
+    """Return the end of a message: the address that a table's unknown key may mean."""
+    meant = ((key, nearest(key, CONNECTORS, CLOSE)) for key in content)
+    return next(
+        (f"; {key!r} is unknown, did you mean {n!r}?" for key, n in meant if n), ""
+    )
