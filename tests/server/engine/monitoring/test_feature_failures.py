@@ -18,7 +18,8 @@ from polydom.indexer.index.index import Index
 from polydom.server.batch.batch_budget import Assignment, carry_out
 from polydom.server.engine.budget import Budget, Deadline, MoneyBudget
 from polydom.server.engine.executions.execution import begin, execute
-from polydom.server.engine.monitoring.feature_failures import QUIET_S, FeatureFailures
+from polydom.server.engine.monitoring.feature_failures import FeatureFailures
+from polydom.server.engine.monitoring.rare_log import QUIET_S
 from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Outcome, Request
 from polydom.server.errors import TooLittleLeft

@@ -1,0 +1,1 @@
+"""Fetches on the event loop: calls in flight, kept values, and arrival times."""

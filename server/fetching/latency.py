@@ -1,0 +1,105 @@
+"""The distribution of a fetch's arrival times, which follows the latest calls."""
+
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
+
+# Upper bounds of the histogram's bins in seconds, from 10 us to 10 s. Longer times
+# count as never.
+BOUNDS_S: list[float] = (1e-5 * 1.1 ** np.arange(146)).tolist()
+# Number of calls after which an observation has half of its first weight.
+HALF_LIFE = 1000
+# Weight of all draws of the index together is at most that of this many calls.
+DRAWS_WEIGHT = 200.0
+
+# Share of all weight that may be a rounding error of sums.
+ROUNDING = 1e-12
+
+_EDGES_S = (0.0, *BOUNDS_S)
+_WIDTHS_S = tuple(high_s - low_s for low_s, high_s in pairwise(_EDGES_S))
+_GROWTH = 2 ** (1 / HALF_LIFE)
+_LARGEST_WEIGHT = 1e100
+
+
+class Latency:
+    """A distribution F of the seconds from the asking for a key until its values come.
+
+    F is a histogram in which old observations weigh less. Inside a bin, F is linear. A
+    failure is an infinite time, so F may stay below 1. `draws`, shape (M,), are
+    seconds, with infinity for failures; they are the first observations. Without
+    observations, F is 0. Only the event loop may use this object.
+    """
+
+    __slots__ = ("_below", "_below_of", "_total", "_weight")
+
+    def __init__(self, draws: NDArray[np.float64]) -> None:
+        # Instead of making the old observations lighter, each new one is heavier.
+        self._weight = 1.0
+        each = min(1.0, DRAWS_WEIGHT / len(draws)) if len(draws) else 0.0
+        places = np.searchsorted(BOUNDS_S, draws)
+        counts = np.bincount(places, minlength=len(_EDGES_S))[: len(BOUNDS_S)]
+        # (B + 1,): weight of the observations up to each of `_EDGES_S`
+        self._below = np.concatenate(([0.0], each * np.cumsum(counts)))
+        self._below_of = self._below.data  # reads one number fast
+        self._total = each * len(draws)  # weight of all, those that never came, too
+
+    def add(self, took_s: float) -> None:
+        """Add an observation in seconds; infinity if the call failed."""
+        self._weight = weight = self._weight * _GROWTH
+        self._total += weight
+        if took_s <= BOUNDS_S[-1]:
+            self._below[bisect_left(BOUNDS_S, took_s) + 1 :] += weight
+        if weight > _LARGEST_WEIGHT:
+            self._below /= weight
+            self._total /= weight
+            self._weight = 1.0
+
+    def chance(self, elapsed_s: float, until_s: float) -> float:
+        """Return the probability that values come by `until_s`.
+
+        They have not come in the first `elapsed_s` seconds. Both times count from the
+        asking.
+        """
+        if until_s <= elapsed_s:
+            return 0.0
+        came = self._weight_until(elapsed_s)
+        left = self._total - came
+        if left <= ROUNDING * self._total:  # all observations were shorter
+            return 0.0
+        return (self._weight_until(until_s) - came) / left
+
+    def last_useful_s(self, until_s: float, gain: float) -> float:
+        """Return for how many seconds from the asking it pays to wait.
+
+        Waiting pays as long as `chance(t, until_s) * gain >= LEAST_GAIN`, where `gain`
+        is the gain of quality if values come by `until_s`. The result is the largest
+        such t up to `until_s`, or 0 if there is none.
+        """
+        if gain <= LEAST_GAIN:
+            return 0.0
+        least = LEAST_GAIN / gain
+        # (F(u) - F(t)) / (1 - F(t)) >= least, solved for F(t)
+        most = (self._weight_until(until_s) - least * self._total) / (1 - least)
+        # where F reaches 1, nothing is left to come
+        most = min(most, (1 - 2 * ROUNDING) * self._total)
+        if most < 0 or not self._total:
+            return 0.0
+        below = self._below_of
+        place = bisect_right(below, most)  # the first edge with F above `most`
+        if place == len(_EDGES_S):
+            return until_s
+        share = (most - below[place - 1]) / (below[place] - below[place - 1])
+        return min(_EDGES_S[place - 1] + share * _WIDTHS_S[place - 1], until_s)
+
+    def _weight_until(self, time_s: float) -> float:
+        """Return the weight of all observations up to `time_s`."""
+        place = bisect_left(BOUNDS_S, time_s)
+        low = self._below_of[place]
+        if place == len(BOUNDS_S):
+            return low
+        share = (time_s - _EDGES_S[place]) / _WIDTHS_S[place]
+        return low + share * (self._below_of[place + 1] - low)
