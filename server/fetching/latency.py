@@ -1,7 +1,8 @@
 """The distribution of a fetch's arrival times, which follows the latest calls."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,11 @@ BOUNDS_S: list[float] = (1e-5 * 1.1 ** np.arange(146)).tolist()
 HALF_LIFE = 1000
 # Weight of all draws of the index together is at most that of this many calls.
 DRAWS_WEIGHT = 200.0
-
 # Share of all weight that may be a rounding error of sums.
-ROUNDING = 1e-12
+ROUNDING = 1e-9
 
+_BINS = len(BOUNDS_S)
+_BLOCK = 12  # bins in a block, so that a sum has few terms
 _EDGES_S = (0.0, *BOUNDS_S)
 _WIDTHS_S = tuple(high_s - low_s for low_s, high_s in pairwise(_EDGES_S))
 _GROWTH = 2 ** (1 / HALF_LIFE)
@@ -34,27 +36,31 @@ class Latency:
     observations, F is 0. Only the event loop may use this object.
     """
 
-    __slots__ = ("_below", "_below_of", "_total", "_weight")
+    __slots__ = ("_bins", "_blocks", "_total", "_weight")
 
     def __init__(self, draws: NDArray[np.float64]) -> None:
         # Instead of making the old observations lighter, each new one is heavier.
         self._weight = 1.0
         each = min(1.0, DRAWS_WEIGHT / len(draws)) if len(draws) else 0.0
         places = np.searchsorted(BOUNDS_S, draws)
-        counts = np.bincount(places, minlength=len(_EDGES_S))[: len(BOUNDS_S)]
-        # (B + 1,): weight of the observations up to each of `_EDGES_S`
-        self._below = np.concatenate(([0.0], each * np.cumsum(counts)))
-        self._below_of = self._below.data  # reads one number fast
+        counts = each * np.bincount(places, minlength=_BINS + 1)[:_BINS]
+        # Weights of the observations in each bin, and in each block of bins
+        self._bins: list[float] = counts.tolist()
+        firsts = np.arange(0, _BINS, _BLOCK)
+        self._blocks: list[float] = np.add.reduceat(counts, firsts).tolist()
         self._total = each * len(draws)  # weight of all, those that never came, too
 
     def add(self, took_s: float) -> None:
         """Add an observation in seconds; infinity if the call failed."""
         self._weight = weight = self._weight * _GROWTH
         self._total += weight
-        if took_s <= BOUNDS_S[-1]:
-            self._below[bisect_left(BOUNDS_S, took_s) + 1 :] += weight
+        place = bisect_left(BOUNDS_S, took_s)
+        if place < _BINS:
+            self._bins[place] += weight
+            self._blocks[place // _BLOCK] += weight
         if weight > _LARGEST_WEIGHT:
-            self._below /= weight
+            self._bins = [one / weight for one in self._bins]
+            self._blocks = [one / weight for one in self._blocks]
             self._total /= weight
             self._weight = 1.0
 
@@ -70,7 +76,7 @@ class Latency:
         left = self._total - came
         if left <= ROUNDING * self._total:  # all observations were shorter
             return 0.0
-        return (self._weight_until(until_s) - came) / left
+        return min((self._weight_until(until_s) - came) / left, 1.0)
 
     def last_useful_s(self, until_s: float, gain: float) -> float:
         """Return for how many seconds from the asking it pays to wait.
@@ -84,22 +90,33 @@ class Latency:
         least = LEAST_GAIN / gain
         # (F(u) - F(t)) / (1 - F(t)) >= least, solved for F(t)
         most = (self._weight_until(until_s) - least * self._total) / (1 - least)
-        # where F reaches 1, nothing is left to come
-        most = min(most, (1 - 2 * ROUNDING) * self._total)
         if most < 0 or not self._total:
             return 0.0
-        below = self._below_of
-        place = bisect_right(below, most)  # the first edge with F above `most`
-        if place == len(_EDGES_S):
-            return until_s
-        share = (most - below[place - 1]) / (below[place] - below[place - 1])
-        return min(_EDGES_S[place - 1] + share * _WIDTHS_S[place - 1], until_s)
+        # where F reaches 1, nothing is left to come
+        most = min(most, (1 - 2 * ROUNDING) * self._total)
+        return min(self._time_of(most), until_s)
 
     def _weight_until(self, time_s: float) -> float:
         """Return the weight of all observations up to `time_s`."""
         place = bisect_left(BOUNDS_S, time_s)
-        low = self._below_of[place]
-        if place == len(BOUNDS_S):
-            return low
+        block = place // _BLOCK
+        below = sum(self._blocks[:block]) + sum(self._bins[block * _BLOCK : place])
+        if place == _BINS:
+            return below
         share = (time_s - _EDGES_S[place]) / _WIDTHS_S[place]
-        return low + share * (self._below_of[place + 1] - low)
+        return below + share * self._bins[place]
+
+    def _time_of(self, weight: float) -> float:
+        """Return the last time up to which at most this weight has come."""
+        below, place = 0.0, 0
+        for block in self._blocks:
+            if below + block > weight:
+                break
+            below += block
+            place += _BLOCK
+        for one in self._bins[place : place + _BLOCK]:
+            if below + one > weight:
+                return _EDGES_S[place] + (weight - below) / one * _WIDTHS_S[place]
+            below += one
+            place += 1
+        return _EDGES_S[place] if place < _BINS else inf

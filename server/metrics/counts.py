@@ -5,6 +5,7 @@ the metrics of the Prometheus library. `prometheus.py` exports the counts.
 """
 
 import logging
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf, nan
@@ -73,6 +74,11 @@ class Histogram:
         places = np.searchsorted(self._edges, values)
         self.counts += np.bincount(places, minlength=len(self.counts))
         self.total += float(values.sum())
+
+    def add_one(self, value: float) -> None:
+        """Add a single value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
 
 
 class Timed(msgspec.Struct, frozen=True, gc=False):

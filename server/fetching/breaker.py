@@ -1,0 +1,45 @@
+"""Whether a source is down, and when it is tried again."""
+
+from math import inf
+
+# Number of calls in a row that failed after which a source is down.
+FAILURES = 5
+# Seconds between two probes of a source that is down.
+PROBE_S = 0.5
+
+
+class Breaker:
+    """Tells whether the source of a fetch is down.
+
+    A source is up at first. It goes down when `FAILURES` calls in a row have failed,
+    and up when a call brings values. While it is down, only probes are sent.
+    """
+
+    __slots__ = ("_failures", "_probe_s", "down")
+
+    def __init__(self) -> None:
+        self.down = False
+        self._failures = 0  # in a row
+        self._probe_s = inf  # time from which the next probe may be sent
+
+    def came(self) -> None:
+        """Count a call that brought values in time."""
+        self._failures = 0
+        self.down = False
+
+    def failed(self, now_s: float) -> None:
+        """Count a call that failed."""
+        self._failures += 1
+        if self._failures >= FAILURES and not self.down:
+            self.down = True
+            self._probe_s = now_s + PROBE_S
+
+    def probes(self, now_s: float) -> bool:
+        """Return True if a call may be sent to a source that is down.
+
+        That call counts as the probe, so the next one may be sent `PROBE_S` later.
+        """
+        if now_s < self._probe_s:
+            return False
+        self._probe_s = now_s + PROBE_S
+        return True

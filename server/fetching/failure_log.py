@@ -1,0 +1,90 @@
+"""Records in the log about a fetch: its failures, and the time it holds the loop."""
+
+import errno
+import logging
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from polydom.features.errors import FetchFailed
+
+from ..engine.monitoring.rare_log import RareLog
+from .breaker import FAILURES, PROBE_S
+
+# Seconds from which a step of a call counts as a blocked event loop.
+BLOCKED_S = 0.1
+# Number of errors named in a sentence, each the cause of the one before.
+MOST_ERRORS = 4
+
+log = logging.getLogger("polydom")
+
+
+class FailureLog:
+    """Logs what goes wrong with one fetch, each kind at most once a minute.
+
+    Records never have values of keys, which may be people's names or numbers.
+    """
+
+    def __init__(self, name: str, now: Callable[[], float]) -> None:
+        self._name = name
+        self._events = RareLog(now)
+
+    def failed(self, error: Exception) -> None:
+        """Count a failed call; perhaps log why it failed."""
+        times = self._events.add("failed")
+        if times is not None:
+            log.error("fetch %r failed%s: %s", self._name, times, explain(error))
+
+    def down(self) -> None:
+        """Note that the source went down; perhaps log it."""
+        times = self._events.add("down")
+        if times is not None:
+            text = (
+                "fetch %r is down%s: %d calls in a row failed; answers do without it, "
+                "and it is tried every %g s"
+            )
+            log.warning(text, self._name, times, FAILURES, PROBE_S)
+
+    def held(self, seconds: float) -> None:
+        """Note that a call's step held the event loop; log it if that was long."""
+        if seconds < BLOCKED_S:
+            return
+        times = self._events.add("held")
+        if times is not None:
+            text = (
+                "fetch %r blocked the event loop%s, for %.0f ms; no other request was "
+                "answered meanwhile. Await what takes time, or run it in a thread "
+                "(asyncio.to_thread)"
+            )
+            log.warning(text, self._name, times, seconds * 1e3)
+
+
+def explain(error: Exception) -> str:
+    """Return a sentence for the log, without the texts of errors of other code.
+
+    Such a text may quote a key, as "KeyError: 17" does. So the types of the errors and
+    the place in the code are named instead, and what the system says of its own errors.
+    """
+    cause: BaseException = error
+    if isinstance(error, FetchFailed):
+        if error.__cause__ is None:
+            return str(error)
+        cause = error.__cause__
+    # frames: of `Fetch.bring`, then of the call itself
+    steps = [*traceback.walk_tb(cause.__traceback__)][:2]
+    places = [f" in {Path(at.f_code.co_filename).name}, line {n}" for at, n in steps]
+    return "".join([_kinds(cause), *places[-1:]])
+
+
+def _kinds(first: BaseException) -> str:
+    """Return the type of an error, and those of the errors that led to it."""
+    kinds: list[str] = []
+    error: BaseException | None = first
+    while error is not None and len(kinds) < MOST_ERRORS:
+        kinds.append(type(error).__name__)
+        number = error.errno if isinstance(error, OSError) else None
+        if number is not None and number in errno.errorcode:
+            kinds[-1] += f" ({os.strerror(number)})"
+        error = error.__cause__ or error.__context__
+    return " after ".join(kinds)
