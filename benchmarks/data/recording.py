@@ -111,6 +111,7 @@ def record_chunk(
         np.zeros((count, len(extractor.features))),
         np.zeros((count, len(extractor.steps))),
         np.arange(count),
+        np.zeros(len(extractor.features) + len(extractor.steps)),
     )
     values = np.empty((count, extractor.width), np.float32)
     random = np.random.default_rng([around, start])

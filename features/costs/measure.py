@@ -36,6 +36,9 @@ class Timings(NamedTuple):
     step_s: Floats
     # (M,) int64: Position of the item that each row belongs to
     items: NDArray[np.int64]
+    # (m + s,) float64: Share of its time that each feature, then each step, waits of
+    # its own accord, as for an answer over a network: the median over its rows
+    waits: Floats
 
 
 def measure(
@@ -90,6 +93,7 @@ class _Round(NamedTuple):
 
     items: NDArray[np.int64]  # Positions of the items, in the order of the round
     times: Floats  # A row for each item, a column for each step, then each feature
+    waited: Floats  # Part of `times` in which the call waited of its own accord
     timed_s: float
     lost_s: float  # Part of `timed_s` that other programs took
 
@@ -161,13 +165,18 @@ class _Rounds:
     def timings(self) -> Timings:
         rows = np.concatenate([one.items for one in self.kept])
         times = np.concatenate([one.times for one in self.kept])
+        waited = np.concatenate([one.waited for one in self.kept])
         steps = len(self.extractor.steps)
-        feature_s = times[:, steps:]
+        feature_s = times[:, steps:].copy()
         for position, feature in enumerate(self.extractor.features):
             if "s" in feature.declared:
                 feature_s[:, position] = feature.declared["s"]
         sizes = np.array([self.items[row].size for row in rows])
-        return Timings(sizes, feature_s, times[:, :steps], rows)
+        shares = [
+            _median_share(waited[:, node], times[:, node])
+            for node in (*range(steps, times.shape[1]), *range(steps))
+        ]
+        return Timings(sizes, feature_s, times[:, :steps], rows, np.array(shares))
 
     def _doubtful(self, node: int, quantile: float) -> bool:
         times = np.concatenate([one.times[:, node] for one in self.kept])
@@ -184,15 +193,22 @@ class _Rounds:
         order = self.random.permutation(len(self.items))
         width = len(self.extractor.steps) + len(self.extractor.features)
         times = np.full((len(order), width), np.nan)
-        for row, item in zip(times, order, strict=True):
-            self._time_item(int(item), nodes, row)
+        waited = np.zeros(times.shape)
+        for item, *rows in zip(order, times, waited, strict=True):
+            self._time_item(int(item), nodes, *rows)
             self.done += 1
             if self.progress is not None:
                 self.progress(self.done, self.total)
-        return _Round(order, times, watch.timed_s - timed_s, watch.lost_s - lost_s)
+        timed_s, lost_s = watch.timed_s - timed_s, watch.lost_s - lost_s
+        return _Round(order, times, waited, timed_s, lost_s)
 
-    def _time_item(self, item: int, nodes: set[int], row: Floats) -> None:
-        """Time `nodes` (steps and features) of one item, and write times into `row`."""
+    def _time_item(
+        self, item: int, nodes: set[int], row: Floats, waited: Floats
+    ) -> None:
+        """Time `nodes` (steps and features) of one item.
+
+        Their times are written into `row`, and what they waited of it into `waited`.
+        """
         extractor = self.extractor
         extraction = extractor.begin(
             self.items[item], np.empty(extractor.width, FLOAT32), f"item {item}"
@@ -206,6 +222,7 @@ class _Rounds:
                 argument = node if of_step else node - steps
                 try:
                     row[node] = self.stopwatch.time(compute, argument)
+                    waited[node] = self.stopwatch.waited_s
                 except FeatureFailed as failure:
                     if not extractor.spares(failure):
                         raise
@@ -225,6 +242,12 @@ class _Rounds:
             pending |= sources - needed
             needed |= sources
         return needed
+
+
+def _median_share(parts: Floats, wholes: Floats) -> float:
+    """Return the median of `parts / wholes` (M,), over wholes that are above 0."""
+    known = wholes > 0
+    return float(np.median(parts[known] / wholes[known])) if known.any() else 0.0
 
 
 def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:

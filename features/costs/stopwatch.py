@@ -85,6 +85,9 @@ class Stopwatch:
         own = busy_clock() if tells else now
         self.now, self.cpu, self.tries = now, cpu or own, tries
         self.timed_s = self.lost_s = 0.0
+        # Seconds of the call whose time was returned last, in which it waited of its
+        # own accord, as for an answer over a network
+        self.waited_s = 0.0
         self._began = _seconds()
 
     def time(self, call: Callable[[T], object], argument: T) -> float:
@@ -100,13 +103,16 @@ class Stopwatch:
             seconds = self.now() - start_s
             ran_s = self.cpu() - ran_s
             slept_after, taken_after = switches()
+            still_s = max(seconds - ran_s, 0.0)
             # a call that waits of its own accord, as for a disk, loses nothing
-            lost_s = max(seconds - ran_s, 0.0) if slept_after == slept else 0.0
+            slept_s, lost_s = (0.0, still_s) if slept_after == slept else (still_s, 0.0)
             self.timed_s += seconds
             self.lost_s += lost_s
-            if taken_after == taken and lost_s <= LOST * seconds + GRAIN_S:
-                return seconds
-            least = min(least, seconds)
+            quiet = taken_after == taken and lost_s <= LOST * seconds + GRAIN_S
+            if quiet or seconds < least:
+                least, self.waited_s = seconds, slept_s
+            if quiet:
+                break
         return least
 
     @property

@@ -142,6 +142,7 @@ def _report(
         "warnings": [
             *([ONLY_PRIOR] if candidates.masks == [0] else []),
             *data.facts.warnings,
+            *costs.curves.warnings(dataset.kind),
         ],
         "testing": msgspec.to_builtins(project.search),
         "quantile": project.costs.quantile,

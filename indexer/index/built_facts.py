@@ -131,7 +131,8 @@ class BuiltCurve(msgspec.Struct):
     `covered` is the share of measured times that are not above the curve. `measured` is
     None if the seconds are declared; older files do not have it. Each of `points` has
     four values: a size, and at this size the median seconds, their high quantile, and
-    the seconds of the curve.
+    the seconds of the curve. `waits` is the share of its time that the feature or step
+    waits, as for a network; older files do not have it.
     """
 
     name: str
@@ -139,6 +140,7 @@ class BuiltCurve(msgspec.Struct):
     covered: Share
     measured: BuiltTimes | UnsetType | None = UNSET
     points: list[tuple[Any, Amount, Amount, Amount]] = []
+    waits: Share = 0.0
 
 
 class BuiltMachine(msgspec.Struct):

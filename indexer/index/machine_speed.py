@@ -4,8 +4,12 @@ Cost curves follow a high quantile of thousands of measured times. A server has 
 to measure as many when it starts. So the build also measures a few rounds of work on
 the sample items in the index, and a server measures the same work. The ratios of the
 two measurements are factors for all costs.
+
+Processor time is compared, since other programs do not disturb it. So factors hold for
+computing alone: time in which a feature waits, as for a network, is left as it is.
 """
 
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -109,8 +113,9 @@ def time_features(
     all. The generator yields about once a millisecond, so that a server can answer
     requests meanwhile. It returns seconds (R, S, 1 + s + m) of the overhead, the s
     steps and the m features; NaN if a feature's seconds are declared, if it fails, or
-    if it is not used. After `limit_s`, no round starts, except for the first two. All
-    code must have run once before.
+    if it is not used. `now` is a clock of processor time. After `limit_s` of elapsed
+    time, without pauses, no round starts, except for the first two. All code must have
+    run once before.
     """
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
@@ -165,17 +170,18 @@ def _time_rounds(
     """Time all calls in R rounds, and return seconds (R, *shape); NaN if one fails."""
     rounds: list[Floats] = []
     stopwatch = Stopwatch(now, now, TRIES)
-    began_s = piece_s = now()
-    while len(rounds) < LEAST_ROUNDS or (
-        len(rounds) < ROUNDS and now() < began_s + limit_s
-    ):
+    # a call that waits takes almost no processor time, but holds the thread
+    elapsed = time.perf_counter if now is BUSY else now
+    spent_s, piece_s = 0.0, elapsed()
+    while len(rounds) < LEAST_ROUNDS or (len(rounds) < ROUNDS and spent_s < limit_s):
         rounds.append(np.full(shape, np.nan))
         for row, column, function, argument in calls():
             with suppress(FeatureFailed):
                 rounds[-1][row, column] = stopwatch.time(function, argument)
-            if now() > piece_s + PIECE_S:
+            if (took_s := elapsed() - piece_s) > PIECE_S:
+                spent_s += took_s
                 yield
-                piece_s = now()
+                piece_s = elapsed()
     return np.array(rounds)
 
 
@@ -222,20 +228,30 @@ class MachineFactors(NamedTuple):
     models: float
 
 
-def compare(build: MachineTimes, parts: Floats, models: Floats) -> MachineFactors:
+def compare(
+    build: MachineTimes, parts: Floats, models: Floats, waits: Floats | None = None
+) -> MachineFactors:
     """Return the factors by which this machine is slower than the build's machine.
 
     `parts` is this machine's result of `time_features`, and `models` of `time_models`.
     A factor is the `upper_median` of the ratios in all rounds and samples, limited to
     the range from `FASTEST` to `SLOWEST`. It is assumed that high quantiles differ by
     the same factor as medians, and large items by the same factor as small ones.
+    `waits` (m + s,) has the share of its time that each feature, then each step, waits
+    on the build's machine, by default 0; the factor of this share is 1.
     """
     steps = build.step_s.shape[1]
-    steps_s, features_s = parts[:, :, 1 : 1 + steps], parts[:, :, 1 + steps :]
+    built_s = np.hstack([build.step_s, build.feature_s])
+    ratios = np.moveaxis(parts[:, :, 1:] / built_s, 2, 0)
+    factors = np.array([_factor(own) for own in ratios])
+    if waits is not None:
+        # the features' factors come after those of the steps
+        share = np.roll(waits, steps)
+        factors = share + (1 - share) * factors
     return MachineFactors(
         _factor(parts[:, :, 0] / build.overhead_s),
-        np.array([_factor(r) for r in np.moveaxis(steps_s / build.step_s, 2, 0)]),
-        np.array([_factor(r) for r in np.moveaxis(features_s / build.feature_s, 2, 0)]),
+        factors[:steps],
+        factors[steps:],
         _factor(models / build.model_s),
     )
 

@@ -180,6 +180,16 @@ class Package:
         return all(one.lines is not None for one in exits)
 
     @property
+    def waits(self) -> NDArray[np.float64]:
+        """Share of its time that each feature, then each step, waits: (m + s,).
+
+        A network or a disk makes it wait, not the processor. 0 if it is not known.
+        """
+        count = len(self.features) + len(self.costs.step_coefficients)
+        curves = self.meta.get("curves") or [{}] * count
+        return np.array([curve.get("waits", 0.0) for curve in curves], np.float64)
+
+    @property
     def used(self) -> tuple[int, ...]:
         """Ascending positions of the features that some candidate computes."""
         mask = int(np.bitwise_or.reduce(self.masks))

@@ -88,7 +88,7 @@ def rescale(
         extractor, items, package.used, now=now, limit_s=FEATURES_LIMIT_S
     )
     evaluations = yield from time_models(models, rows, now=now, limit_s=MODELS_LIMIT_S)
-    factors = compare(build_times, parts, evaluations)
+    factors = compare(build_times, parts, evaluations, package.waits)
     index = planner.index.rescaled(factors, _declared(planner))
     assert index.package is not None
     planner.adopt(index, index.package)

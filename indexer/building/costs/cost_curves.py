@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 from polydom.features.costs.curve import CostCurve, CostTable
 from polydom.features.costs.machine import Measured
 from polydom.features.extract import Extractor
+from polydom.features.items import Kind
 from polydom.features.sizes import read_size
 
 Seconds = NDArray[np.float64]
 
 CURVE_POINTS = 3
+# A feature that waits for at least MOSTLY of its time is warned of, if it takes at
+# least WORTH_S: a shorter wait holds a thread no longer than computing does.
+MOSTLY, WORTH_S = 0.5, 2e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +31,7 @@ class Curve:
     sizes: NDArray[np.float64]
     seconds: Seconds  # (M * repeats,): Measured times
     quantile: float
+    waits: float = 0.0  # Share of its time that it waits of its own accord, in [0, 1]
 
     @property
     def typical(self) -> float:
@@ -37,12 +42,17 @@ class Curve:
             return 1.0
         return min(float(np.median(self.seconds[tells] / fitted_s[tells])), 1.0)
 
+    @property
+    def waiting(self) -> bool:
+        """True if the function waits for most of its time, and for long."""
+        return self.waits >= MOSTLY and float(np.median(self.seconds)) >= WORTH_S
+
     def facts(self) -> dict[str, Any]:
         """Return plain data of the curve, to be stored in an index.
 
         The data are the curve's name and coefficients, the share of the measured times
-        that the curve covers, measured and predicted times at a few sizes, and all
-        measurements.
+        that the curve covers, the share of its time that the function waits, measured
+        and predicted times at a few sizes, and all measurements.
         """
         points = []
         distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)
@@ -58,6 +68,7 @@ class Curve:
             "name": self.name,
             "coefficients": np.asarray(self.fitted.coefficients).tolist(),
             "covered": float((self.seconds <= fitted_s).mean()),
+            "waits": self.waits,
             "points": points,
             "measured": {
                 "sizes": np.atleast_2d(self.sizes.T).tolist(),
@@ -96,6 +107,15 @@ class Curves:
                 own["measured"] = None
         return facts
 
+    def warnings(self, kind: Kind) -> list[str]:
+        """Return a warning for each feature and step that mostly waits.
+
+        `kind` is the kind of the items.
+        """
+        parts = [("feature", one) for one in self.features]
+        parts += [("step", one) for one in self.steps]
+        return [_says_it_waits(part, one, kind) for part, one in parts if one.waiting]
+
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
         """Return a table of costs in budget units, from measured and declared costs.
 
@@ -116,6 +136,22 @@ class Curves:
         for row, node in zip(table, nodes, strict=False):
             row[0] += sum(weights.get(unit, 0) * c for unit, c in node.declared.items())
         return CostTable(features, steps, extractor.needs, table[-1])
+
+
+def _says_it_waits(part: str, curve: Curve, kind: Kind) -> str:
+    whole_s = float(np.median(curve.seconds))
+    said = (
+        f"{part} {curve.name!r} waits: {1e3 * curve.waits * whole_s:.3g} of the "
+        f"{1e3 * whole_s:.3g} ms that it takes. While it waits, it holds the server's "
+        f"computing thread, so one process answers at most {1 / whole_s:.0f} requests "
+        "a second with it"
+    )
+    if kind != "record":
+        return said
+    return (
+        f"{said}. Columns that must be fetched belong in [fetches] "
+        "(docs/how-to/fetch.md): waiting for a fetch holds no thread"
+    )
 
 
 def cost_curves(

@@ -1,5 +1,6 @@
 """Timing of features, steps, models and overhead, and fitting of cost curves."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,8 @@ COMPARED = 500  # rows answered by a whole model and by its schedule, in turn
 COMPARED_ROUNDS = 7
 COMPARED_S = 1.0
 
+log = logging.getLogger("polydom")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCosts:
@@ -103,6 +106,8 @@ def measure_costs(data: Prepared, resources: Resources) -> MeasuredCosts:
         data.project.seed,
         name=data.keys.times,
     )
+    for warning in curves.warnings(data.table.dataset.kind):
+        log.warning("%s", warning)
     return MeasuredCosts(
         measurer,
         curves,
@@ -160,7 +165,7 @@ class Measurer:
         `seed`. If `name` is not empty, the times are stored in the cache under this
         name.
         """
-        planned = len(items) * repeats
+        planned, extractor = len(items) * repeats, self.extractor
 
         def take(on_progress: OnProgress) -> Times:
             def told(done: int, total: int) -> None:
@@ -168,7 +173,7 @@ class Measurer:
 
             watch = Stopwatch()
             timings = measure(
-                self.extractor,
+                extractor,
                 items,
                 repeats=repeats,
                 seed=seed,
@@ -176,21 +181,23 @@ class Measurer:
                 quantile=self.quantile,
                 stopwatch=watch,
             )
-            overhead = time_overhead(self.extractor, items, self.quantile, watch)
+            overhead = time_overhead(extractor, items, self.quantile, watch)
             return conditions(watch), {
                 "sizes": timings.sizes,
                 "features": timings.feature_s,
                 "steps": timings.step_s,
                 "items": timings.items,
+                "waits": timings.waits,
                 "overhead": overhead,
             }
 
         def read(meta: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Curves:
-            features = [feature.name for feature in self.extractor.features]
-            steps = [step.name for step in self.extractor.steps]
+            names = [one.name for one in (*extractor.features, *extractor.steps)]
+            times = np.hstack([arrays["features"], arrays["steps"]])
+            fitted = self._fitted(names, times, arrays, seed)
             return Curves(
-                self._fitted(features, arrays["features"], arrays, seed),
-                self._fitted(steps, arrays["steps"], arrays, seed),
+                fitted[: len(extractor.features)],
+                fitted[len(extractor.features) :],
                 self._overhead(items, np.asarray(arrays["overhead"])),
                 read_conditions(meta),
             )
@@ -206,13 +213,15 @@ class Measurer:
     ) -> list[Curve]:
         """Fit a curve to each column of `times`; NaN marks a missing time."""
         curves = []
-        for name, column in zip(names, times.T, strict=True):
+        shares = arrays["waits"].tolist()
+        for name, column, waits in zip(names, times.T, shares, strict=True):
             own = ~np.isnan(column)
             sizes, items = np.asarray(arrays["sizes"])[own], arrays["items"][own]
             fitted = CostCurve.fit(
                 sizes, column[own], quantile=self.quantile, seed=seed, items=items
             )
-            curves.append(Curve(name, fitted, sizes, column[own], self.quantile))
+            own_s = column[own]
+            curves.append(Curve(name, fitted, sizes, own_s, self.quantile, waits))
         return curves
 
     def _overhead(self, items: Sequence[Item], times: Seconds) -> CostCurve:

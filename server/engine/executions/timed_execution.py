@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 
+from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadItem, FeatureFailed
 from polydom.features.extract import Extraction
 
@@ -61,7 +62,8 @@ class TimedExecution(Execution):
         if not timed and outcome.finished_s - outcome.started_s > LEAST_S:
             planner.suspects = True  # time the next plan, as this one was slow
         elif timed and progress.done and not progress.uncharged:
-            planner.learn(outcome.charged, planner.busy() - began_s)
+            busy_s = planner.busy() - began_s
+            planner.learn(outcome.charged, busy_s, self._waiting_s())
         if planner.corrects and (not timed or outcome.charged < LEAST_S):
             took_s = outcome.finished_s - outcome.started_s
             self._answering.add(took_s > outcome.predicted)
@@ -78,7 +80,15 @@ class TimedExecution(Execution):
         charged_s = self._cost_so_far(failed=failed)
         # the failed feature may have taken almost no time
         if (charged_s and not failed) or busy_s > charged_s:
-            self._planner.learn(charged_s, busy_s)
+            self._planner.learn(charged_s, busy_s, self._waiting_s())
+
+    def _waiting_s(self) -> float:
+        """Return the predicted time, with drift, that the computed features wait."""
+        waiting = self._planner.waiting
+        if waiting is None:
+            return 0.0
+        curve = waiting.of(self._computed_set()).tolist()
+        return cost_at(curve, self._request.item.size) * self.choice.drift
 
     def _go_on_without(self, failure: FeatureFailed) -> Outcome:
         """Answer without a feature that failed; raise `failure` if it must not fail."""

@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
+from polydom.features.costs.curve import CostTable
 from polydom.features.sizes import Size
 from polydom.indexer.index.built_facts import exits_of
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.next_feature import AnytimeRule
+from polydom.indexer.index.package import Package
 
 # Number of sizes whose most accurate row is cached. Records have one size, and images
 # from one camera have few.
@@ -49,6 +52,20 @@ def least_cost(index: Index, prior: int) -> float:
     if (index.coefficients < 0).any():
         return 0.0
     return float(np.delete(index.coefficients[:, 0], prior).min())
+
+
+def waiting_costs(package: Package) -> CostTable | None:
+    """Return the part of costs in which features wait; None if no feature waits."""
+    waits, costs = package.waits, package.costs
+    if not waits.any():
+        return None
+    features, steps = np.split(waits[:, np.newaxis], [len(costs.feature_coefficients)])
+    return replace(
+        costs,
+        feature_coefficients=features * costs.feature_coefficients,
+        step_coefficients=steps * costs.step_coefficients,
+        overhead=np.zeros_like(costs.overhead),
+    )
 
 
 def make_anytime(index: Index, unit: str) -> AnytimeRule | None:

@@ -33,6 +33,7 @@ from .index_terms import (
     make_anytime,
     promised_shares,
     remember_tops,
+    waiting_costs,
 )
 from .ladder import make_ladders
 from .plan import Choice, make_plans
@@ -80,6 +81,8 @@ class Planner:
         self.audit = ExitAudit(promised_shares(index), audit)
         self.barred = barred_class(index)
         self.failures = FeatureFailures(now)
+        # Costs of waiting, which no machine's speed changes; None if no feature waits
+        self.waiting = waiting_costs(index.package)
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:
@@ -401,12 +404,18 @@ class Planner:
             )
         return self._choice(cheapest, size, reason, drift, more, late=True)
 
-    def learn(self, charged_s: float, busy_s: float) -> None:
+    def learn(self, charged_s: float, busy_s: float, waiting_s: float = 0.0) -> None:
         """Update the drift after a plan that took `busy_s` seconds.
 
-        `charged_s` is the predicted time, corrected by the drift. `busy_s` is processor
-        time, because elapsed time would include waiting for a processor.
+        `charged_s` is the predicted time, corrected by the drift, and `waiting_s` the
+        part of it in which features wait, as for a network. `busy_s` is processor time,
+        because elapsed time would include waiting for a processor. A plan that mostly
+        waits computes too little to tell the machine's speed, so nothing is learned
+        from it, unless it computes for longer than the whole prediction.
         """
+        if waiting_s > charged_s / 2 and busy_s <= charged_s:
+            return
+        charged_s -= waiting_s
         exceeded = busy_s > max(charged_s, LEAST_S)
         self.suspects = exceeded
         if self.corrects and (exceeded or charged_s >= LEAST_S):

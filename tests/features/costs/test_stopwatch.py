@@ -64,6 +64,21 @@ def test_a_call_that_waits_of_its_own_accord_takes_that_long(machine: Machine) -
     watch = machine.watch()
     assert watch.time(lambda _: machine.run(2.0, lost=7.0, slept=1), None) == 9
     assert watch.load.lost == 0
+    assert watch.waited_s == 7
+
+
+def test_a_call_that_lacks_a_processor_does_not_wait(machine: Machine) -> None:
+    watch = machine.watch(tries=2)
+    runs: Any = iter([{"lost": 3.0}, {"lost": 5.0}])
+    assert watch.time(lambda _: machine.run(2.0, **next(runs)), None) == 5
+    assert watch.waited_s == 0
+
+
+def test_of_a_call_made_again_only_the_run_that_counts_waits(machine: Machine) -> None:
+    watch = machine.watch(tries=2)
+    runs: Any = iter([{"lost": 3.0, "slept": 1, "taken": 1}, {"lost": 4.0, "slept": 1}])
+    assert watch.time(lambda _: machine.run(2.0, **next(runs)), None) == 6
+    assert watch.waited_s == 4
 
 
 @pytest.mark.parametrize(

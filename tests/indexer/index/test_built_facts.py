@@ -83,6 +83,8 @@ DAMAGED: list[tuple[str, Any, str]] = [
     ("curves.0.coefficients", [], "coefficients"),
     ("curves.0.coefficients", [-1.0], "coefficients"),
     ("curves.0.covered", 1.5, "covered"),
+    ("curves.0.waits", 1.5, "waits"),
+    ("curves.0.waits", float("nan"), "waits"),
     ("curves.0.measured", [], "measured"),
     ("curves.0.measured.sizes", [], "'g0' are not of its sizes"),
     ("curves.0.measured.sizes", [[1.0]], "'g0' are not of its sizes"),

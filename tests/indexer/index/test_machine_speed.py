@@ -109,6 +109,14 @@ def test_compare_lowers_a_cost_only_where_most_calls_are_faster() -> None:
     )
 
 
+def test_compare_leaves_alone_the_time_that_a_feature_waits() -> None:
+    build = medians_of(drawn(9, 1.0, noise=0.0), MODELS, steps=1)
+    here, waits = 3 * drawn(2, 1.0, noise=0.0), np.array([1.0, 0.0, 0.5])
+    factors = compare(build, here, MODELS, waits)
+    assert factors.features == pytest.approx([1.0, 3.0])
+    assert factors.steps == pytest.approx([2.0])
+
+
 @pytest.mark.parametrize(("true", "bound"), [(100.0, SLOWEST), (0.001, FASTEST)])
 def test_compare_keeps_to_its_bounds(true: float, bound: float) -> None:
     build = medians_of(drawn(9, 1.0), MODELS, steps=1)
@@ -223,6 +231,20 @@ def test_no_round_begins_after_the_limit_but_for_the_least(
 def test_timing_pauses_after_each_call_that_takes_long() -> None:
     pauses = len(list(time_features(EXTRACTOR, ITEMS, now=CLOCK, limit_s=0)))
     assert pauses == LEAST_ROUNDS * len(ITEMS) * 3  # the overhead takes no time here
+
+
+def test_a_call_that_waits_uses_up_the_limit_and_is_followed_by_a_pause() -> None:
+    @feature(kind="text")
+    def asleep(text: str) -> list[int]:
+        time.sleep(2e-3)
+        return [1]
+
+    extractor = Extractor([asleep], [1])
+    work = time_features(extractor, ITEMS, limit_s=3e-3)
+    assert len(list(work)) >= LEAST_ROUNDS * len(ITEMS)
+    parts = finish(time_features(extractor, ITEMS, limit_s=3e-3))
+    assert len(parts) == LEAST_ROUNDS
+    assert not np.isnan(parts).any()
 
 
 def test_models_are_timed_on_every_row() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step
+from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_speed import LEAST_ROUNDS, finish
 from polydom.server.engine.planning.plan import make_plans
 from polydom.server.engine.planning.planner import Planner
@@ -20,7 +21,12 @@ from tests.support.indexes.served import WIDTHS
 from tests.support.planners import planner_of, timed_index
 
 
-def timed_planner(clock: Clock, features_s: Sequence[float], step_s: float) -> Planner:
+def timed_planner(
+    clock: Clock,
+    features_s: Sequence[float],
+    step_s: float,
+    index: Index | None = None,
+) -> Planner:
     """A planner whose features and step move the clock by so much."""
 
     def slowed(function: Any, pause_s: float) -> Any:
@@ -30,7 +36,7 @@ def timed_planner(clock: Clock, features_s: Sequence[float], step_s: float) -> P
 
         return work
 
-    index = timed_index()
+    index = index or timed_index()
     own = planner_of(index).extractor
     (old,) = own.steps
     step = replace(old, function=slowed(old.function, step_s))
@@ -66,6 +72,28 @@ def test_planner_plans_with_the_costs_of_a_slower_machine() -> None:
     expected = 0.2e-3 / 8 + 2e-3 + 4e-3 + 3e-3 + 12e-3
     assert planner.index.cost_s(3, 100) == pytest.approx(expected)
     assert planner.plans == make_plans(planner.index) != make_plans(before)
+
+
+def with_waits(*shares: float) -> list[dict[str, Any]]:
+    """Curves of the three features and the step, which wait for these shares."""
+    names = ["length", "marks", "words", "lowered"]
+    return [
+        {"name": name, "coefficients": [1.0], "covered": 1.0, "waits": share}
+        for name, share in zip(names, shares, strict=True)
+    ]
+
+
+def test_costs_of_waiting_are_the_same_on_every_start() -> None:
+    """The processor takes up to four times as long for the little that it does."""
+    for slowness in (0.5, 1.6, 3.0, 4.0):
+        clock = Clock()
+        times = [slowness * 1e-3, slowness * 2e-3, slowness * 4e-3]
+        index = timed_index(curves=with_waits(0.99, 0.0, 0.0, 1.0))
+        planner = timed_planner(clock, times, slowness * 1e-3, index)
+        found = rescaled(planner, clock)
+        assert found.features["length"] == pytest.approx(0.99 + 0.01 * slowness)
+        assert found.features["marks"] == pytest.approx(slowness)
+        assert found.steps == {"lowered": 1.0}
 
 
 def test_timing_is_over_soon_where_everything_is_slow() -> None:

@@ -1,4 +1,9 @@
 import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,8 +16,8 @@ from polydom.features.costs.curve import CostCurve
 from polydom.features.costs.machine import Machine, Measured
 from polydom.features.costs.stopwatch import Load, Stopwatch
 from polydom.features.extract import Extractor
-from polydom.features.feature import feature
-from polydom.features.items import make_item
+from polydom.features.feature import feature, step
+from polydom.features.items import make_item, record_item
 from polydom.features.loading import load_features
 from polydom.features.tables.column_features import columns
 from polydom.indexer.building.cache import Cache
@@ -202,3 +207,80 @@ def test_overhead_of_pairs_grows_with_what_is_counted(tmp_path: Path) -> None:
     table = curves.weighed(extractor, {"s": 2.0})
     own = overhead.coefficients
     assert table.overhead[: len(own)].tolist() == (2 * own).tolist()
+
+
+def spin(seconds: float) -> None:
+    end_s = time.thread_time() + seconds
+    while time.thread_time() < end_s:
+        pass
+
+
+@feature(kind="record")
+def computes(record: Any) -> list[float]:
+    spin(2e-3)
+    return [1.0]
+
+
+@feature(kind="record")
+def history(record: Any) -> list[float]:
+    time.sleep(4e-3)
+    return [1.0]
+
+
+@step(kind="record")
+def looked_up(record: Any) -> float:
+    time.sleep(4e-3)
+    return 1.0
+
+
+@feature(needs=[looked_up])
+def of_looked_up(value: float) -> list[float]:
+    return [value]
+
+
+WAITING = [computes, history, of_looked_up]
+
+
+@contextmanager
+def busy_machine(processes: int) -> Iterator[None]:
+    """Other programs that never rest take the processors."""
+    with ExitStack() as stack:
+        for _ in range(processes):
+            rival = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            stack.callback(rival.wait)
+            stack.callback(rival.kill)
+        yield
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counted by Linux alone")
+@pytest.mark.parametrize("rivals", [0, 3])
+def test_a_feature_or_step_that_waits_is_named_and_none_that_computes(
+    rivals: int, tmp_path: Path
+) -> None:
+    items = [record_item({"a": float(k)}) for k in range(4)]
+    measurer = Measurer(Extractor(WAITING, [1, 1, 1]), 0.9, Cache(tmp_path), Silence())
+    with busy_machine(rivals):
+        curves = measurer.curves(items, 3, 0, name="times")
+    again = measurer.curves(items, 3, 0, name="times")
+    for found in (curves, again):
+        feature_, step_ = found.warnings("record")
+        assert feature_.startswith("feature 'history' waits: ")
+        assert step_.startswith("step 'looked_up' waits: ")
+        assert "requests a second with it. Columns that must be fetched" in step_
+        shares = [one["waits"] for one in found.facts(measurer.extractor)]
+        assert shares[0] < 0.1
+        assert min(shares[1], shares[3]) > 0.8
+    assert "[fetches]" not in curves.warnings("text")[0]
+
+
+def test_a_warning_says_how_many_requests_a_second_a_wait_leaves() -> None:
+    times = np.full(5, 12.5e-3)
+    waits = Curve("history", CostCurve([0.02]), np.ones(5), times, 0.99, waits=0.96)
+    short = Curve("short", CostCurve([1e-4]), np.ones(5), times / 100, 0.99, waits=0.9)
+    curves = Curves([waits, short], [curve(1.0)], CostCurve([0.0]), MEASURED)
+    (warning,) = curves.warnings("image")
+    assert warning == (
+        "feature 'history' waits: 12 of the 12.5 ms that it takes. While it waits, it "
+        "holds the server's computing thread, so one process answers at most 80 "
+        "requests a second with it"
+    )

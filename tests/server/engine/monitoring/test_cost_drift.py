@@ -26,7 +26,7 @@ from polydom.server.engine.request import Request
 from tests.support.clock import Clock
 from tests.support.indexes.served import FEATURES_FILE, make_index
 from tests.support.oracles.engine import drift_after
-from tests.support.planners import TEXT_100, slow_planner
+from tests.support.planners import AS_PROMISED, TEXT_100, slow_planner, timed_index
 
 INDEX = make_index()
 
@@ -273,6 +273,48 @@ def test_planner_learns_from_plans_that_tell_something(
     planner.learn(charged_s, busy_s)
     assert (planner.drift.factor > 1) == planner.suspects == rises
     assert planner.drift.plans == tells
+
+
+@pytest.mark.parametrize(
+    ("busy_s", "waiting_s", "rises", "plans"),
+    [
+        (1e-4, 11.9e-3, False, 0),
+        (12e-3, 11.9e-3, False, 0),
+        (12.1e-3, 11.9e-3, True, 1),
+        (9e-3, 4e-3, True, 1),
+        (7e-3, 4e-3, False, 1),
+    ],
+    ids=[
+        "waits",
+        "in time",
+        "computes instead",
+        "computes for long",
+        "computes in time",
+    ],
+)
+def test_planner_learns_only_from_what_a_plan_computes(
+    busy_s: float, waiting_s: float, rises: bool, plans: int
+) -> None:
+    planner = make_planner()
+    planner.learn(12e-3, busy_s, waiting_s)
+    assert (planner.drift.factor > 1) == rises
+    assert planner.drift.plans == plans
+
+
+@pytest.mark.parametrize(("share", "plans"), [(0.0, 1), (0.1, 1), (0.98, 0)])
+def test_a_plan_that_waited_does_not_show_a_fast_machine(
+    share: float, plans: int
+) -> None:
+    clock = Clock()
+    names = ["length", "marks", "words", "lowered"]
+    curves = [
+        {"name": name, "coefficients": [1.0], "covered": 1.0, "waits": share}
+        for name in names
+    ]
+    planner = slow_planner(clock, AS_PROMISED, timed_index(curves=curves))
+    planner.busy = Clock()
+    assert execute(planner, Request(TEXT_100, Deadline(clock(), 20e-3))).row == 3
+    assert planner.drift.plans == plans
 
 
 def test_a_plan_too_cheap_to_be_timed_is_timed_once_one_takes_long() -> None:
