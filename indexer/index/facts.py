@@ -11,6 +11,7 @@ from polydom.features.costs.polynomials import cost_at
 from polydom.features.items import Kind
 from polydom.features.sizes import Size, read_size
 
+from .fetch_facts import ToldFetches, fetches_of
 from .index import Index
 from .network_facts import ToldNetwork, networks_of
 from .package import mean_costs
@@ -64,6 +65,8 @@ class Facts(msgspec.Struct, kw_only=True):
     # By feature: the number of its terms, and of the texts that taught them
     learned: dict[str, dict[str, Any]] | UnsetType = UNSET
     networks: list[ToldNetwork] | UnsetType = UNSET  # If there are any
+    # Calls that bring columns of records, if there are any
+    fetches: ToldFetches | UnsetType = UNSET
     # Names of each candidate's features, in computing order
     sets: list[tuple[str, ...]] | UnsetType = UNSET
     # Of each candidate, the class and the score from which it is chosen, if this need
@@ -107,6 +110,7 @@ def facts_of(index: Index) -> Facts:
             if feature.learned is not UNSET
         },
         networks=networks_of(package.networks, package.features) or UNSET,
+        fetches=fetches_of(index) or UNSET,
         sets=[package.names(row) for row in range(len(package.masks))],
         thresholds=[*package.thresholds()],
         overhead_us=package.overhead_s * 1e6,

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from .built_facts import Amount
+from .built_facts import LARGEST, Amount
 from .stored_features import StoredFeature
 
 MOST_FETCHES = 16
@@ -86,6 +86,7 @@ def fault_of(
         return "its arrival times are not its fetches'"
     if fetches and not 1 <= len(arrivals) <= MOST_DRAWS:
         return f"it has {len(arrivals):,} draws of arrival times"
-    if not (arrivals >= 0).all():  # NaN is not, either
+    never = np.isinf(arrivals)
+    if not ((arrivals >= 0) & (never | (arrivals <= LARGEST))).all():  # nor NaN
         return "an arrival time is no time"
     return ""

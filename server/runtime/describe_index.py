@@ -1,6 +1,7 @@
 """Describes a served index for responses: its feature sets, early exits and costs."""
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,6 +16,7 @@ from polydom.indexer.index.built_facts import (
     MetaFacts,
     exits_of,
 )
+from polydom.indexer.index.fetch_facts import fetches_of
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
@@ -27,6 +29,7 @@ from ..schema.facts import (
     CurvesFacts,
     ExitFacts,
     FeatureFacts,
+    FetchFacts,
     ForecastFacts,
     IndexFacts,
     MeasuredFacts,
@@ -36,10 +39,12 @@ from ..schema.facts import (
     ScheduleFacts,
     ScoreFacts,
     SetFacts,
+    WaitFacts,
 )
 
 WORDS = 100  # most words of a column in a description
 POINTS = 480  # most measured times of a curve in a description
+T = TypeVar("T")
 NOT_RESCALED = Rescaling("off")
 
 
@@ -61,6 +66,7 @@ def describe_index(
     names = tuple(map(package.names, range(len(qualities))))
     best = max(range(len(qualities)), key=qualities.__getitem__)
     schedules, thresholds = read_schedules(package), package.thresholds()
+    told = fetches_of(index)
     prior, counts = package.masks.tolist().index(0), package.base_models
     return IndexFacts(
         version=index.version,
@@ -98,7 +104,13 @@ def describe_index(
         quantile=quantile_of(package),
         samples=len(package.meta.get("samples", [])) if shows_items else 0,
         measured=msgspec.convert(package.meta.get("measured"), MeasuredFacts | None),
+        fetches=UNSET if told is None else _as(list[FetchFacts], told.fetches),
+        waits=UNSET if told is None else _as(list[WaitFacts], told.budgets),
     )
+
+
+def _as(kind: type[T], told: Any) -> T:
+    return msgspec.convert(told, kind, from_attributes=True)
 
 
 def quantile_of(package: Package) -> float:

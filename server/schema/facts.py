@@ -82,6 +82,39 @@ class FeatureFacts(msgspec.Struct):
     columns: list[ColumnFacts] | UnsetType = UNSET
 
 
+class FetchFacts(msgspec.Struct):
+    """A call that brings columns of a record while a request waits, by a key.
+
+    `features` are the features that need it, and `price` is that of one key, by unit.
+    50, 90 and 99 % of the build's calls had come within `p50_ms`, `p90_ms` and
+    `p99_ms`, which are null if fewer ever came. `never` is the share of calls that
+    never came.
+    """
+
+    name: str
+    key: list[str]
+    columns: list[str]
+    features: list[str]
+    price: dict[str, float]
+    p50_ms: float | None
+    p90_ms: float | None
+    p99_ms: float | None
+    never: float
+
+
+class WaitFacts(msgspec.Struct):
+    """What can be expected of a budget in an index with fetches.
+
+    `came` has the share of requests for which each fetch has come within the budget, in
+    the order of `fetches`. `quality` is the expected quality of answers with what has
+    come.
+    """
+
+    budget_ms: float
+    came: list[float]
+    quality: float
+
+
 class ModelFacts(msgspec.Struct):
     """One served model; `version` is null if no index is loaded for it.
 
@@ -232,7 +265,9 @@ class IndexFacts(msgspec.Struct):
     `coverage` is the share of true values inside the answers' intervals, or null if
     answers are classes. `drift` is the ratio of measured to predicted times. `quantile`
     is the share of items whose true cost is at most the predicted cost. `samples` is
-    the number of sample items that the caller may see.
+    the number of sample items that the caller may see. `fetches` are the calls that
+    bring columns of records, and `waits` say what can be expected of a few budgets;
+    both are absent if requests bring all columns.
     """
 
     version: str
@@ -256,6 +291,8 @@ class IndexFacts(msgspec.Struct):
     quantile: float
     samples: int
     measured: MeasuredFacts | None = None
+    fetches: list[FetchFacts] | UnsetType = UNSET
+    waits: list[WaitFacts] | UnsetType = UNSET
 
 
 class PartFacts(msgspec.Struct):

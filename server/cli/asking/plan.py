@@ -72,6 +72,10 @@ def explain(
     `expected_accuracy`, which is None if answers are numbers. If the budget buys no
     set, `fits` is False, and `bought` is the prior.
 
+    If the index has fetches, the feature sets are those for a request for which all
+    fetches have come. Then `came` has the share of requests for which each fetch comes
+    by then, by name, and `expected_quality` is that of answers with what has come.
+
     If the index's unit is not time, `budget_us` and `predicted_us` are named `budget`
     and `predicted`, and are in that unit.
     """
@@ -112,7 +116,21 @@ def explain(
         "cheaper": describe(place - 1),
         "bought": describe(place),
         "dearer": describe(place + 1),
+        **_fetched(index, package, amount),
     }
+
+
+def _fetched(index: "Index", package: "Package", budget_s: float) -> dict[str, Any]:
+    """Return what an index with fetches can expect of a budget; {} without fetches."""
+    from polydom.indexer.index.arrivals import Arrivals
+    from polydom.indexer.index.fetch_facts import expected_of
+
+    if not package.fetches:
+        return {}
+    arrivals = Arrivals(index)
+    told = expected_of(index, arrivals, budget_s)
+    came = dict(zip(arrivals.names, told.came, strict=True))
+    return {"came": came, "expected_quality": told.quality}
 
 
 def _buy(
@@ -154,6 +172,15 @@ def table_of(facts: dict[str, Any]) -> str:
         )
     if not facts["fits"]:
         lines.append(f"the budget buys {NO_FEATURE}")
+    for name, share in facts.get("came", {}).items():
+        lines.append(
+            f"{printable(name)} has come by then in {share * 100:.3g} of 100 requests"
+        )
+    if "came" in facts:
+        quality = show_accuracy(facts["expected_quality"])
+        measure = name_quality(facts["measure"])
+        lines.append(f"expected {measure} of answers with what has come: {quality}")
+        lines.append("the sets above are for requests for which all fetches have come")
     if facts["unit"] == "s":
         lines.append("without HTTP; a server also keeps some time for answering")
     return "\n".join(lines)

@@ -32,6 +32,7 @@ from polydom.indexer.index.quality import (
 )
 
 from .budget_table import quality_columns, show_budgets
+from .fetch_report import fetch_lines, show_fetches
 from .terminal import print_line, print_table
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ def show_text(
     skylines = skylines_of(index, TABLED)
     console.print()
     show_budgets(skylines, [_size_words(index, at.size) for at in skylines], console)
+    if facts.fetches:
+        print_line(console, "(for a request for which all fetches have come)")
+        console.print()
+        show_fetches(facts.fetches, facts.measure, console)
     for line in _later_lines(facts, built):
         print_line(console, line)
     if not verbose:
@@ -168,6 +173,8 @@ def _data_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
     )
     for network in facts.networks or ():
         yield f"  {network.line()}"
+    for line in fetch_lines(facts.fetches) if facts.fetches else ():
+        yield f"  {line}"
     yield from _quality_lines(facts, built)
 
 

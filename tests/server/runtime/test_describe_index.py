@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, get_args
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -22,7 +23,7 @@ from polydom.server.schema.facts import (
     ScheduleFacts,
     ScoreFacts,
 )
-from tests.support.indexes import stopping_records
+from tests.support.indexes import fetched, stopping_records
 from tests.support.indexes.served import make_index
 from tests.support.planners import BUILT, index_that_says
 
@@ -148,3 +149,15 @@ def test_schedules_alone_are_exits_too() -> None:
 
     assert without_margins(SCHEDULE) == read(BUILT)
     assert without_margins(None) is None
+
+
+def test_fetches_are_told_with_what_they_are_worth() -> None:
+    facts = describe_index(fetched.make_index())
+    assert facts.fetches
+    assert [one.name for one in facts.fetches] == ["employer", "orders"]
+    assert facts.fetches[1].price == {"usd": 0.002}
+    assert facts.waits
+    assert facts.waits[0].came == [0.0, 0.0]
+    assert facts.waits[-1].quality > 0.89
+    told = msgspec.to_builtins(describe_index(make_index()))
+    assert not {"fetches", "waits"} & told.keys()

@@ -34,7 +34,7 @@ from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOF
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.prior import Prior
-from tests.support.indexes import learned, numbers, served, stopping_records
+from tests.support.indexes import fetched, learned, numbers, served, stopping_records
 from tests.support.indexes.free_records import save_records
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -250,6 +250,7 @@ def save_zoo(folder: Path) -> dict[str, Path]:
         "numbers": numbers.make_index(),
         "balanced": with_exits(numbers.make_balanced_index()),
         "parts": stopping_records.make_ladder_index(),
+        "fetched": fetched.make_index(),
         "bare": bare_index(pairs=False),
         "bare pairs": bare_index(pairs=True),
     }

@@ -53,6 +53,7 @@ EDITS: dict[str, tuple[Edit, str]] = {
         "100,001 draws",
     ),
     "negative": (draws(lambda a: -a), "no time"),
+    "beyond all times": (draws(lambda a: np.full_like(a, 1e31)), "no time"),
     "NaN": (draws(lambda a: a * np.nan), "not finite"),
     "half the digits": (draws(lambda a: (a / 1e300).astype("<f4")), "another form"),
     "a list": (draws(lambda a: a[:, 0].copy()), "another form"),

@@ -9,6 +9,7 @@ import pytest
 
 from polydom.indexer.index.index import Index
 from polydom.server.cli.asking.plan import explain
+from tests.support.indexes import fetched
 from tests.support.indexes.records import make_index as record_index
 from tests.support.indexes.served import make_index, make_pair_index, save_index
 from tests.support.processes.commands import run
@@ -158,3 +159,25 @@ def test_plan_names_the_file_that_holds_no_models(
     code, _, err = run(capsys, "plan", path, "--budget-ms", 1)
     assert (code, err.count("\n")) == (1, 1)
     assert err.startswith(f"polydom: {path}: candidates without models: ")
+
+
+def test_plan_says_what_has_come_by_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = fetched.save_index(tmp_path)
+    code, out, _ = run(capsys, "plan", path, "--budget-ms", 5)
+    assert code == 0
+    assert out.splitlines()[3:] == [
+        "bought      0.0500 ms     0.900  person, work, history",
+        "dearer              -",
+        "employer has come by then in 98 of 100 requests",
+        "orders has come by then in 15.5 of 100 requests",
+        "expected accuracy of answers with what has come: 0.770",
+        "the sets above are for requests for which all fetches have come",
+        "without HTTP; a server also keeps some time for answering",
+    ]
+    code, out, _ = run(capsys, "plan", path, "--budget-ms", 5, "--json")
+    facts = json.loads(out)
+    assert facts["came"] == {"employer": 0.98, "orders": 0.155}
+    # without the fetches, `person` alone answers
+    assert explain(fetched.make_index(), 1.0, 0.05, None)["expected_quality"] == 0.6

@@ -17,7 +17,7 @@ from polydom.server.cli.reports.index_report import (
     show_schedules,
     show_text,
 )
-from tests.support.indexes import numbers, served, stopping_records
+from tests.support.indexes import fetched, numbers, served, stopping_records
 
 SEARCH = {
     **{"method": "progressive", "alpha": 1.05, "tolerance": 0.0},
@@ -394,3 +394,15 @@ def test_models_that_stop_early_are_shown_with_what_that_saves() -> None:
     assert facts.sets
     features = ", ".join(facts.sets[1]).split()
     assert last.split() == ["10.0", "30.0", "40", "1.2", "3.5", "4.8", *features]
+
+
+def test_fetches_are_told_with_their_times_and_by_budget() -> None:
+    words = said({}, index=fetched.make_index(), verbose=True)
+    assert (
+        "fetch 'orders' brings n_orders, mean_amount by customer_id, for 0.002 usd a "
+        "key; it comes within 11.8 ms (half), 38.7 ms (90 %); 2.0% never came"
+    ) in words
+    assert "(for a request for which all fetches have come)" in words
+    assert "budget employer orders expected accuracy 0.100 ms 0% 0% 0.600" in words
+    assert "50.0 ms 100% 94% 0.890" in words
+    assert "fetch" not in said({})
