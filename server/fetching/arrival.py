@@ -37,9 +37,20 @@ class Arrival:
         Time when the values came; infinity if they did not.
     due_s
         Time until which some request can use the values.
+    wanted
+        False if all requests that waited wait no more.
     """
 
-    __slots__ = ("_waiting", "came_s", "due_s", "key", "sent_s", "state", "values")
+    __slots__ = (
+        "_waiting",
+        "came_s",
+        "due_s",
+        "key",
+        "sent_s",
+        "state",
+        "values",
+        "wanted",
+    )
 
     def __init__(self, key: ExactKey, due_s: float, sent_s: float) -> None:
         self.key = key
@@ -48,6 +59,7 @@ class Arrival:
         self.sent_s = sent_s
         self.came_s = inf
         self.due_s = due_s
+        self.wanted = True
         self._waiting: dict[Done, None] = {}  # ordered, and quick to leave
 
     def then(self, done: Done) -> None:
@@ -56,15 +68,16 @@ class Arrival:
         Only for an arrival whose state is "waiting".
         """
         self._waiting[done] = None
+        self.wanted = True
 
     def forget(self, done: Done) -> None:
         """Do not call `done`: the request waits no more.
 
-        The call goes on. A key that no call has sent yet is not sent, once no other
-        request waits for it.
+        The call goes on. A key that no call has sent yet is not sent, if no other
+        request waits for it by then.
         """
-        if self._waiting.pop(done, 0) is None and not self._waiting:
-            self.due_s = -inf
+        self._waiting.pop(done, None)
+        self.wanted = bool(self._waiting)
 
     def kept(self, values: Values | None, came_s: float) -> "Arrival":
         """Return the arrival that later requests for the key get."""

@@ -3,6 +3,7 @@
 import asyncio
 
 from polydom.features.fetches.answers import Values
+from polydom.features.fetches.fetch import Key
 
 from .arrival import Arrival
 
@@ -33,6 +34,10 @@ class Call:
         self.arrivals = arrivals
         self.sent_s = sent_s
         self.is_over = False
+
+    def keys(self) -> list[Key]:
+        """Return its keys."""
+        return [arrival.key[0] for arrival in self.arrivals]
 
     def nothing(self) -> list[Values | None]:
         """Return what its keys brought if it failed."""

@@ -3,11 +3,13 @@
 import errno
 import logging
 import os
+import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from polydom.features.errors import FetchFailed
+from polydom.features.errors import PolydomError, printable
+from polydom.features.fetches.fetch import Key
 
 from ..engine.monitoring.rare_log import RareLog
 from .breaker import FAILURES, PROBE_S
@@ -30,11 +32,11 @@ class FailureLog:
         self._name = name
         self._events = RareLog(now)
 
-    def failed(self, error: Exception) -> None:
-        """Count a failed call; perhaps log why it failed."""
+    def failed(self, error: Exception, keys: Iterable[Key] = ()) -> None:
+        """Count a failed call for some keys; perhaps log why it failed."""
         times = self._events.add("failed")
         if times is not None:
-            log.error("fetch %r failed%s: %s", self._name, times, explain(error))
+            log.error("fetch %r failed%s: %s", self._name, times, explain(error, keys))
 
     def down(self) -> None:
         """Note that the source went down; perhaps log it."""
@@ -60,21 +62,31 @@ class FailureLog:
             log.warning(text, self._name, times, seconds * 1e3)
 
 
-def explain(error: Exception) -> str:
-    """Return a sentence for the log, without the texts of errors of other code.
+def explain(error: Exception, keys: Iterable[Key]) -> str:
+    """Return a sentence for the log, without values of the `keys` of the call.
 
-    Such a text may quote a key, as "KeyError: 17" does. So the types of the errors and
-    the place in the code are named instead, and what the system says of its own errors.
+    The text of an error of other code may quote a key in any form, as "KeyError: 17"
+    does. So the types of such errors and the place in the code are named instead, and
+    what the system says of its own errors.
     """
     cause: BaseException = error
-    if isinstance(error, FetchFailed):
+    if isinstance(error, PolydomError):
         if error.__cause__ is None:
-            return str(error)
+            return printable(_without(keys, str(error.args[0])))
         cause = error.__cause__
     # frames: of `Fetch.bring`, then of the call itself
     steps = [*traceback.walk_tb(cause.__traceback__)][:2]
     places = [f" in {Path(at.f_code.co_filename).name}, line {n}" for at, n in steps]
     return "".join([_kinds(cause), *places[-1:]])
+
+
+def _without(keys: Iterable[Key], text: str) -> str:
+    """Replace the values of keys in a text by dots."""
+    values = {value for key in keys for value in key}
+    shown = {form for value in values for form in (str(value), repr(value).strip("'"))}
+    # by whole words, so that the key 1 leaves 128 as it is
+    words = "|".join(map(re.escape, sorted(shown - {""}, key=len, reverse=True)))
+    return re.sub(rf"(?<![^\W_])({words})(?![^\W_])", "...", text) if words else text
 
 
 def _kinds(first: BaseException) -> str:

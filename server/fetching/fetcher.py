@@ -99,6 +99,7 @@ class Fetcher:
             arrival = self._waiting.get(exact_key)
             if arrival is not None:
                 arrival.due_s = max(arrival.due_s, due_s)
+                arrival.wanted = True
                 return arrival
             arrival = self._kept.get(exact_key)
         except TypeError:  # a part of the key cannot be hashed
@@ -173,7 +174,7 @@ class Fetcher:
         late: list[Arrival] = []
         while self._queue:
             due_s, number, arrival = self._queue[0]
-            if arrival.due_s <= now_s:
+            if arrival.due_s <= now_s or not arrival.wanted:
                 late.append(arrival)
             elif len(chosen) < free:
                 chosen.append(arrival)
@@ -214,9 +215,9 @@ class Fetcher:
 
     async def _run(self, call: Call, left_s: float) -> None:
         """Call the fetch, and end the arrivals of its keys."""
-        keys = [arrival.key[0] for arrival in call.arrivals]
         try:
-            found = await stepped(self.fetch.bring(keys, left_s), self._log.held)
+            bringing = self.fetch.bring(call.keys(), left_s)
+            found = await stepped(bringing, self._log.held)
         except asyncio.CancelledError:
             self._fail(call, FetchFailed("the call was cancelled"))
             raise
@@ -240,7 +241,7 @@ class Fetcher:
     def _fail(self, call: Call, error: Exception) -> None:
         if call.is_over:
             return
-        self._log.failed(error)
+        self._log.failed(error, call.keys())
         was_down = self.down
         self._breaker.failed(self._now())
         self._settle(call, "failed", call.nothing())

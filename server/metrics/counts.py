@@ -8,6 +8,7 @@ import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from math import inf, nan
 from struct import Struct
 from weakref import ref
@@ -79,6 +80,12 @@ class Histogram:
         """Add a single value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
+
+    def buckets(self) -> tuple[list[tuple[str, float]], float]:
+        """Return (bound, cumulative count) of each bucket, and the sum of values."""
+        bounds = [*map(str, self.bounds), "+Inf"]
+        counts = map(float, accumulate(self.counts.tolist()))
+        return list(zip(bounds, counts, strict=True)), self.total
 
 
 class Timed(msgspec.Struct, frozen=True, gc=False):

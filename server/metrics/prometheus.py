@@ -1,6 +1,5 @@
 """A table of all metrics of the server, and their export to Prometheus."""
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
-from .counts import Histogram, Metrics, Samples
+from .counts import Metrics, Samples
 
 # The values of a sample's labels except `model`, and the sample's value.
 Value = tuple[tuple[str, ...], Any]
@@ -52,14 +51,7 @@ class Family(NamedTuple):
 
 
 def _histogram(name: str) -> Values:
-    return lambda model: [((), _buckets(model.metrics.histogram(name)))]
-
-
-def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
-    """Return (bound, cumulative count) for each bucket, and the sum of all values."""
-    bounds = [*map(str, histogram.bounds), "+Inf"]
-    counts = map(float, itertools.accumulate(histogram.counts.tolist()))
-    return list(zip(bounds, counts, strict=True)), histogram.total
+    return lambda model: [((), model.metrics.histogram(name).buckets())]
 
 
 def _counted(attribute: str) -> Values:

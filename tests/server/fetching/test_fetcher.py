@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from polydom.features.errors import FetchFailed
 from polydom.features.fetches.fetch import Key, fetch
 from polydom.server.fetching.breaker import FAILURES
 from polydom.server.fetching.fetcher import Fetcher
@@ -164,8 +165,10 @@ def test_a_queued_key_for_which_nobody_waits_any_more_is_not_sent() -> None:
         wanted.then(one)
         wanted.then(other)
         left.forget(one)
+        wanted.forget(other)  # and waits again, in the same turn of the loop
         wanted.forget(one)
         wanted.forget(one)  # as often as one likes
+        wanted.then(other)
         source.is_open.set()
         assert await ended(first, wanted, left) == ["came", "came", "not_sent"]
         assert source.asked == [0, 2]
@@ -280,6 +283,10 @@ async def a_refused_connection(keys: Sequence[Key], left_s: float) -> list[Any]:
         raise RuntimeError(f"no values of {keys}") from error
 
 
+async def a_sentence_with_keys(keys: Sequence[Key], left_s: float) -> list[Any]:
+    raise FetchFailed(f"two rows for key {keys[0][0]}, as in 'n_{keys[1][0]}'")
+
+
 async def its_own_end(keys: Sequence[Key], left_s: float) -> list[Any]:
     raise asyncio.CancelledError(keys)
 
@@ -294,6 +301,7 @@ async def its_own_end(keys: Sequence[Key], left_s: float) -> list[Any]:
             a_refused_connection,
             "RuntimeError after ConnectionRefusedError (Connection refused) in test_",
         ),
+        (a_sentence_with_keys, "two rows for key ..., as in 'n_...'"),
         (its_own_end, "cancelled"),
     ],
 )

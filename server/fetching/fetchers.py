@@ -1,0 +1,71 @@
+"""The fetchers of a process, which all its models share."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.fetches.fetch import Columns, Fetch
+from polydom.indexer.index.stored_fetches import StoredFetch
+
+from .fetch_counts import FetchCounts
+from .fetcher import KEPT_BYTES, Fetcher
+
+
+class FetchState(NamedTuple):
+    """The state of all fetchers of one fetch, for the metrics."""
+
+    name: str
+    counts: FetchCounts
+    down: bool  # True if the source of any is down
+
+
+class Fetchers:
+    """The fetchers of a process, made of the operator's `fetches` by name.
+
+    Indexes that want the same columns of a fetch by the same key share its fetcher. A
+    fetcher lives as long as the process, so that a reload loses no kept values. The
+    fetches divide the bytes for kept values evenly. Only the event loop may use this
+    object.
+    """
+
+    def __init__(self, fetches: Mapping[str, Fetch]) -> None:
+        self._fetches = fetches
+        self._made: dict[tuple[str, Columns, Columns], Fetcher] = {}
+        self._counts: dict[str, FetchCounts] = {}
+
+    def of(
+        self, stored: Sequence[StoredFetch], draws: NDArray[np.float64]
+    ) -> list[Fetcher | None]:
+        """Return the fetcher of each of an index's fetches; None if it is not offered.
+
+        `draws` (M, U) are the index's draws of arrival times, with which a new fetcher
+        begins. Raises BadFetch if a fetch has another key or lacks a column.
+        """
+        return [self._of(one, draws[:, u]) for u, one in enumerate(stored)]
+
+    def states(self) -> Iterator[FetchState]:
+        """Yield the state of each fetch that some index wants."""
+        for name, counts in self._counts.items():
+            own = [made for made in self._made.values() if made.fetch.name == name]
+            yield FetchState(name, counts, any(fetcher.down for fetcher in own))
+
+    async def close(self) -> None:
+        """Cancel all calls, and close all connections."""
+        await asyncio.gather(*(fetcher.close() for fetcher in self._made.values()))
+
+    def _of(self, stored: StoredFetch, draws: NDArray[np.float64]) -> Fetcher | None:
+        fetch = self._fetches.get(stored.name)
+        if fetch is None:
+            return None
+        own = stored.name, tuple(stored.key), tuple(stored.columns)
+        if own not in self._made:
+            self._made[own] = Fetcher(
+                fetch.bound_to(stored.key, stored.columns),
+                draws,
+                counts=self._counts.setdefault(stored.name, FetchCounts()),
+                kept_bytes=KEPT_BYTES // len(self._fetches),
+            )
+        return self._made[own]
