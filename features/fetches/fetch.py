@@ -23,6 +23,8 @@ Columns = tuple[str, ...]
 MOST = 10_000  # keys in a call, and calls at once
 LONGEST_S = 60.0  # that a call may take
 MOST_COLUMNS = 4_096
+FLOATS = frozenset({float})
+WHOLE = 2.0**63  # from here on, a whole number stays a float
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +103,12 @@ class Fetch:
     async def bring(self, keys: Sequence[Key], left_s: float) -> list[Values | None]:
         """Call for keys; return for each the values by column, or None for nothing.
 
-        A value is a finite number, a text of at most 64 KiB, a boolean or None. A
-        column that the call did not bring is None, as is NaN. The call is not limited
-        in time here. Raises FetchFailed, with a sentence, if the call raises an error
-        or its answer is not of that form.
+        Keys that are equal are sent alike: 17.0 as 17. A value is a finite number, a
+        text of at most 64 KiB, a boolean or None. A column that the call did not bring
+        is None, as is NaN. The call is not limited in time here. Raises FetchFailed,
+        with a sentence, if the call raises an error or its answer is not of that form.
         """
+        keys = [k if FLOATS.isdisjoint(map(type, k)) else _whole(k) for k in keys]
         try:
             answers = await self.call(keys, left_s)
         except FetchFailed:
@@ -191,6 +194,16 @@ def fetch(
         )
 
     return decorate
+
+
+def _whole(key: Key) -> Key:
+    """Return a key with whole numbers as int: a column with gaps has them as float."""
+    return tuple(
+        int(value)
+        if isinstance(value, float) and value.is_integer() and abs(value) < WHOLE
+        else value
+        for value in key
+    )
 
 
 def _check_function(name: str, function: Any) -> None:

@@ -1,8 +1,8 @@
 """Fetches from Redis: fields of hashes, or strings that hold a JSON object.
 
 The name of each hash or string is made from a template, such as `customer:{id}`, by
-the values of the key columns. A value is written as text; whole numbers have no point,
-so that 17, 17.0 and "17" make one name, as they do in Redis. If a template has several
+the values of the key columns. A value is written as text, so that 17 and "17" make one
+name, as they do in Redis. If a template has several
 columns, the punctuation between them and `%` are percent-encoded in the values: two
 keys never make the same name.
 
@@ -105,9 +105,7 @@ class Template:
 
 
 def _written(value: Value) -> str:
-    # equal keys must make one name, and True == 1 == 1.0
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
+    # equal keys must make one name, and True == 1
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 

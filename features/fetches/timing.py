@@ -142,6 +142,16 @@ def write_times(path: Path, names: Sequence[str], times: Times) -> None:
             rows.writerow("" if s == math.inf else f"{s * 1e3:.3f}" for s in row)
 
 
+def is_times(path: Path) -> bool:
+    """Return True if a file has times in all its columns, as `write_times` writes."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            names = next(csv.reader(file), [])
+        return len(read_times(path, names)) > 0
+    except (BadFetch, OSError, UnicodeDecodeError, csv.Error):
+        return False
+
+
 def read_times(path: Path, names: Sequence[str]) -> Times:
     """Read arrival times in milliseconds from a CSV file; return seconds, (M, U).
 

@@ -13,6 +13,7 @@ from .asking.score import score
 from .asking.score_parts import score_parts
 from .building.build import build
 from .building.check import check
+from .building.check_fetches import check_fetches
 from .building.features import features
 from .building.init import init
 from .building.measure import measure
@@ -25,6 +26,7 @@ from .serving.warm import warm
 COMMANDS = (
     (init, "init PROJECT.toml"),
     (check, "check PROJECT.toml"),
+    (check_fetches, "check-fetches fetches.toml payments.csv --times times.csv"),
     (build, "build PROJECT.toml -o my.pdx"),
     (select, "select PROJECT.toml --plot race.png"),
     (measure, "measure my.pdx -o here.pdx --data PROJECT.toml"),

@@ -17,6 +17,7 @@ ORDER = (
     "init",
     "check",
     "features",
+    "check-fetches",
     "build",
     "measure",
     "select",

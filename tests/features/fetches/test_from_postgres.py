@@ -38,7 +38,7 @@ def orders(folder: Path, server: PostgresServer, query: str = QUERY) -> Fetch:
 
 def test_rows_are_matched_to_keys(server: PostgresServer, tmp_path: Path) -> None:
     bound = orders(tmp_path, server).bound_to(["id"], COLUMNS)
-    assert bring(bound, (18,), (17,), (19,), (None,), (17,)) == [
+    assert bring(bound, (18,), (17,), (19,), (None,), (17.0,)) == [
         {"n": None, "mean": None, "name": ""},
         {"n": 3, "mean": 2.5, "name": "Zoë"},
         None,

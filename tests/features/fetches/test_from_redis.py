@@ -127,20 +127,14 @@ def test_two_keys_never_make_one_name(
     for text in ("x:{a}:{b}", "{a}-:{b}:", "{{{a}}}:3{b}", "{b}%:A{a}"):
         name = Template("hash", text).names_of(("a", "b"))
         if name(first) == name(second):
-            assert [*map(_as_text, first)] == [*map(_as_text, second)]
-
-
-def _as_text(value: Any) -> str:
-    whole = not isinstance(value, str) and value == int(value)
-    return str(int(value)) if whole else str(value)
+            assert [*map(str, first)] == [*map(str, second)]
 
 
 def test_one_column_is_written_as_it_is() -> None:
     name = Template("hash", "a:{id}:z").names_of(("id",))
-    keys: list[Key] = [("x:%y",), (17,), (17.0,), ("17",), (True,), (0.5,), (None,)]
+    keys: list[Key] = [("x:%y",), (17,), ("17",), (True,), (0.5,), (None,)]
     assert [name(key) for key in keys] == [
         b"a:x:%y:z",
-        b"a:17:z",
         b"a:17:z",
         b"a:17:z",
         b"a:1:z",
