@@ -96,16 +96,16 @@ class Fetcher:
         """
         exact_key = exact(key)
         try:
-            arrival = self._waiting.get(exact_key)
-            if arrival is not None:
-                arrival.due_s = max(arrival.due_s, due_s)
-                arrival.wanted = True
-                return arrival
             arrival = self._kept.get(exact_key)
         except TypeError:  # a part of the key cannot be hashed
             return self._refused(exact_key)
         if arrival is not None:
             self.counts.kept += 1
+            return arrival
+        arrival = self._waiting.get(exact_key)
+        if arrival is not None:
+            arrival.due_s = max(arrival.due_s, due_s)
+            arrival.wanted = True
             return arrival
         if self._is_closed or any(part != part for part in key):  # NaN is no key
             return self._refused(exact_key)
