@@ -9,6 +9,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.support.accessibility import find_faults
 from tests.support.browser import visiting
+from tests.support.indexes import fetched
 from tests.support.indexes.page_models import OWN, PageModels
 from tests.support.indexes.served import HAM, LABELS, SPAM, save_index
 from tests.support.indexes.stopping_records import LABELS as LABELS_OF_RECORDS
@@ -70,6 +71,20 @@ def test_report_of_a_build_shows_what_was_measured(
         expect(page.locator("#curves .chosen")).to_have_text("Feature marks")
         expect(page.locator("#curves .words")).to_contain_text("2 times were measured")
         expect(page.locator("#curves canvas")).to_be_visible()
+        assert find_faults(page) == []
+
+
+def test_report_says_what_has_come_of_fetches(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    fetched.save_index(tmp_path)
+    polydom(["inspect", "fetched.pdx", "--html", "report.html"], tmp_path)
+    with visiting(context, f"file://{tmp_path}/report.html#budget=5") as page:
+        rows = page.locator("#buys .fetches tr").all()
+        first, last = (rows[k].locator("th, td").all_inner_texts() for k in (1, -1))
+        assert first == ["0.100 ms", "0.0 %", "0.0 %", "0.600"]
+        assert last == ["100 ms", "100 %", "97.0 %", "0.895"]
+        expect(page.locator("#buys .notes")).to_contain_text("all fetches have come")
         assert find_faults(page) == []
 
 

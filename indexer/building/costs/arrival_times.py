@@ -4,11 +4,14 @@ An arrival time is no cost: nothing is computed while a request waits for a fetc
 the search and the cost curves never see it.
 """
 
+import asyncio
 import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +20,14 @@ from polydom.features.errors import BadProject, FetchFailed
 from polydom.features.fetches.fetch import Call, Fetch, Key
 from polydom.features.fetches.load import load_fetches
 from polydom.features.fetches.timing import read_times, time_fetches
+from polydom.features.items import Value
 from polydom.features.wording import hint
 
 from ...progress import OnProgress, Progress, skip
 from ..cache import Array, Cache, digest
-from ..data.fetch_keys import KeyRow
 from ..project import Project
+
+T = TypeVar("T")
 
 STAGE = "timing fetches"
 AT_ONCE = 8  # rows that are asked for at the same time
@@ -62,7 +67,10 @@ def open_fetches(project: Project) -> list[Fetch]:
 
 
 def measure_arrivals(
-    project: Project, rows: Sequence[KeyRow], cache: Cache, progress: Progress
+    project: Project,
+    rows: Sequence[Mapping[str, Value]],
+    cache: Cache,
+    progress: Progress,
 ) -> FetchTimes:
     """Return the arrival times of all fetches; measure them for the keys of `rows`.
 
@@ -118,7 +126,9 @@ def _read(meta: dict[str, Any], arrays: Mapping[str, Array]) -> FetchTimes:
 
 
 def _measure(
-    fetches: Sequence[Fetch], rows: Sequence[KeyRow], on_progress: OnProgress
+    fetches: Sequence[Fetch],
+    rows: Sequence[Mapping[str, Value]],
+    on_progress: OnProgress,
 ) -> FetchTimes:
     done, failures = itertools.count(1), dict[str, FetchFailed]()
 
@@ -131,11 +141,14 @@ def _measure(
 
         return ask
 
-    draws, values = time_fetches(
-        [replace(one, call=counted(one.call)) for one in fetches],
-        rows,
-        AT_ONCE,
-        failed=lambda fetch, error: failures.setdefault(fetch.name, error),
+    draws, values = _outside_loops(
+        partial(
+            time_fetches,
+            [replace(one, call=counted(one.call)) for one in fetches],
+            rows,
+            AT_ONCE,
+            failed=lambda fetch, error: failures.setdefault(fetch.name, error),
+        )
     )
     warnings = []
     for place, fetch in enumerate(fetches):
@@ -157,6 +170,19 @@ def _measure(
                 f"the table, such as {_shown(fetch, rows[0])}"
             )
     return FetchTimes(draws, warnings)
+
+
+def _outside_loops(work: Callable[[], T]) -> T:
+    """Call a function that runs an event loop; in a thread if one runs here already.
+
+    In a notebook, every cell runs in a loop.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
 
 
 def _shown(fetch: Fetch, row: Mapping[str, Any]) -> str:

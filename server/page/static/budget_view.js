@@ -2,14 +2,14 @@
 // time of that goes.
 
 import { buy, costAt, partsOf, priceRange } from "./costs.js";
-import { COLOURS, make, makeTable, showCost, showFactor, showQuality, showShare } from "./dom.js";
+import { COLOURS, make, makeTable, showCost, showFactor, showMs, showQuality, showShare } from "./dom.js";
 import { fromShown, nameSet, qualityOf, roundedUp, shownUnit, sizeRanges, sizeWords, toShown } from "./index_words.js";
 import { SkylineChart } from "./skyline_chart.js";
 import { LogSlider } from "./sliders.js";
 
 export class BudgetView {
-  // `root` has elements of the classes controls, sentence, chart, skyline-table and
-  // parts; `choose({size, budget})` is told what people choose, budgets as shown, and
+  // `root` has elements of the classes controls, sentence, chart, skyline-table, parts
+  // and fetches; `choose({size, budget})` is told what people choose, budgets as shown, and
   // `showCurve(part, name)` which curve they want to see.
   constructor(root, { choose, showCurve }) {
     this.find = (name) => root.querySelector(`.${name}`);
@@ -35,6 +35,7 @@ export class BudgetView {
     });
     const sliders = [...this.sizes.filter(Boolean), this.budget];
     this.find("controls").replaceChildren(...sliders.map((one) => one.element));
+    this.find("fetches").replaceChildren(...(facts.fetches ? [waitTable(facts)] : []));
   }
 
   show({ curves, size, budget }) {
@@ -83,6 +84,7 @@ export class BudgetView {
     if (facts.unit === "s") {
       notes.push(`Times are those that ${showShare(facts.quantile).replace(".0", "")} of items keep to, without HTTP; the server also keeps a little for sending.`);
     }
+    if (facts.fetches) notes.push("These sets are for requests for which all fetches have come.");
     if (facts.drift > 1.005) {
       notes.push(`At present all takes ${showFactor(facts.drift)} as long as these curves say: ` +
         `${showCost(amount, facts.unit)} buy what ${showCost(amount / facts.drift, facts.unit)} would.`);
@@ -141,6 +143,13 @@ function strong(set, facts) {
   if (!set.features.length) return [make("strong", {}, nameSet(set, facts))];
   return set.features.flatMap((name, k, all) =>
     [k ? (k === all.length - 1 ? " and " : ", ") : "", make("strong", {}, name)]);
+}
+
+// What has come of an index's fetches within some budgets.
+function waitTable(facts) {
+  const numbers = ["budget", ...facts.fetches.map((one) => one.name), `expected ${qualityOf(facts)}`];
+  return makeTable("What has come by then, and what is expected of the answer", numbers,
+    facts.waits.map((at) => [showMs(at.budget_ms), ...at.came.map(showShare), showQuality(at.quality)]), numbers);
 }
 
 // What an index promises of early answers; `plan` are the promises of one plan, if any.

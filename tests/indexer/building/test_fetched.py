@@ -1,5 +1,6 @@
 """Builds with fetches: what they keep for each outcome, and how fetches are timed."""
 
+import asyncio
 import logging
 import re
 from contextlib import suppress
@@ -16,7 +17,8 @@ from polydom.features.errors import BadFetch, BadProject, LacksTimes, LacksWork
 from polydom.features.items import make_item
 from polydom.features.tables.records import column_names
 from polydom.indexer.building.build import build
-from polydom.indexer.building.costs.arrival_times import FetchTimes
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.costs.arrival_times import FetchTimes, measure_arrivals
 from polydom.indexer.building.costs.measure_project import measure_project
 from polydom.indexer.building.data.check_data import check_data
 from polydom.indexer.building.data.dataset import make_dataset
@@ -98,6 +100,16 @@ def test_a_build_again_reads_the_times_it_measured(tmp_path: Path) -> None:
     other = package_of(build(project)).arrivals
     assert (other[:, 0] >= 0.02).all()
     assert package_of(first).arrivals[:, 0].min() < 0.02
+
+
+def test_fetches_are_timed_in_a_notebook_too(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+
+    async def cell() -> FetchTimes:
+        rows = [{"customer": k} for k in (1, 2, 3)]
+        return measure_arrivals(project, rows, Cache(tmp_path / "cache"), Silence())
+
+    assert np.isfinite(asyncio.run(cell()).draws).all()
 
 
 def test_times_may_come_from_a_file(tmp_path: Path) -> None:
