@@ -9,8 +9,8 @@ from polydom.features.fetches.fetch import Key
 
 State = Literal["kept", "waiting", "came", "failed", "not_sent"]
 Done = Callable[[], object]
-# A key and the types of its values: 1, 1.0 and True are equal in Python, but a source
-# may have other values for each.
+# A key and the types of its values: True and 1 are equal in Python, but a source may
+# have other values for each.
 ExactKey = tuple[Any, ...]
 
 

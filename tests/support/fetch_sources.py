@@ -43,8 +43,15 @@ async def ended(*arrivals: Arrival) -> list[str]:
     return [arrival.state for arrival in arrivals]
 
 
+def twice(n: object) -> list[int] | None:
+    """What a source brings for a key; nothing for what is no number."""
+    if isinstance(n, bool):
+        return [-1]
+    return [2 * n] if isinstance(n, int) else None
+
+
 class Source:
-    """Brings the column "twice" of a key: two times its number.
+    """Brings the column "twice" of a key: two times its number, -1 for a boolean.
 
     It is asked by `fetch`, whose terms are given. While `is_open` is clear, calls wait.
     `error`, if there is one, is raised by each call that goes on.
@@ -77,7 +84,7 @@ class Source:
             self.now -= 1
         if self.error is not None:
             raise self.error
-        return [[2 * n] if isinstance(n, int) else None for (n,) in keys]
+        return [twice(n) for (n,) in keys]
 
     async def close(self) -> None:
         self.closed += 1

@@ -52,17 +52,15 @@ def test_keys_of_one_turn_of_the_loop_go_together_in_batches() -> None:
     run(main)
 
 
-def test_numbers_that_python_calls_equal_are_different_keys() -> None:
+def test_values_that_python_calls_equal_are_different_keys() -> None:
     async def main() -> None:
         source = Source(keep_s=60.0)
         fetcher = Fetcher(source.fetch, DRAWS)
-        keys: list[Key] = [(1,), (1.0,), (True,)]
-        arrivals = [fetcher.ask(key, FOREVER_S) for key in keys]
-        assert len({*map(id, arrivals)}) == 3
-        await ended(*arrivals)
-        assert list(map(repr, source.asked)) == ["1", "1.0", "True"]
+        keys: list[Key] = [(1,), (True,), ("1",)]
+        await ended(*(fetcher.ask(key, FOREVER_S) for key in keys))
+        assert list(map(repr, source.asked)) == ["1", "True", "'1'"]
         kept = [fetcher.ask(key, FOREVER_S).values for key in keys]
-        assert kept == [{"twice": 2}, None, {"twice": 2}]
+        assert kept == [{"twice": 2}, {"twice": -1}, None]
         await fetcher.close()
 
     run(main)
@@ -213,7 +211,7 @@ def test_values_that_are_not_to_be_kept_are_asked_for_again() -> None:
 
 def test_a_call_that_is_left_behind_keeps_what_it_brings() -> None:
     async def main() -> None:
-        source = Source(keep_s=60.0, at_most_ms=50)
+        source = Source(keep_s=60.0, at_most_ms=500)
         source.is_open.clear()
         fetcher = Fetcher(source.fetch, DRAWS)
         left = fetcher.ask((1,), FOREVER_S)
@@ -245,19 +243,19 @@ def test_a_call_that_is_left_behind_keeps_what_it_brings() -> None:
 
 def test_a_call_that_never_returns_is_given_up_and_cancelled_at_last() -> None:
     async def main() -> None:
-        source = Source(at_most_ms=50, at_once=1)
+        source = Source(at_most_ms=200, at_once=1)
         source.is_open.clear()
         fetcher = Fetcher(source.fetch, DRAWS)
         chance = fetcher.latency.chance(0.0, 10.0)
         began_s = time.monotonic()
         assert await ended(fetcher.ask((1,), FOREVER_S)) == ["failed"]
-        assert time.monotonic() - began_s >= 0.05
+        assert time.monotonic() - began_s >= 0.2
         assert fetcher.latency.chance(0.0, 10.0) < chance
         assert source.cancelled == 0
         # the call holds no place any more, and goes on for a while
         assert await ended(fetcher.ask((2,), FOREVER_S)) == ["failed"]
         await until(lambda: source.cancelled == 2)
-        assert time.monotonic() - began_s >= 0.1
+        assert time.monotonic() - began_s >= 0.4
         assert source.now == fetcher.counts.in_flight == 0
         await fetcher.close()
 
