@@ -94,7 +94,9 @@ def _kinds(first: BaseException) -> str:
     kinds: list[str] = []
     error: BaseException | None = first
     while error is not None and len(kinds) < MOST_ERRORS:
-        kinds.append(type(error).__name__)
+        kind = type(error)
+        is_known = kind.__module__ == "builtins"
+        kinds.append(f"{'' if is_known else f'{kind.__module__}.'}{kind.__qualname__}")
         number = error.errno if isinstance(error, OSError) else None
         if number is not None and number in errno.errorcode:
             kinds[-1] += f" ({os.strerror(number)})"
