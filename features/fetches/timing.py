@@ -92,6 +92,8 @@ async def _time_all(
         if not call.done():
             left_behind.add(call)  # cancelled at the end: a service may be in between
             call.add_done_callback(_forget_error)
+        elif call.cancelled():  # by itself: it counts as one that never came
+            pass
         elif error := call.exception():
             if place and failed and isinstance(error, FetchFailed):
                 failed(fetch, error)

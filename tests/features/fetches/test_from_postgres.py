@@ -154,6 +154,15 @@ def test_a_wrong_password_is_told(server: PostgresServer, tmp_path: Path) -> Non
     assert "guess" not in str(raised.value)
 
 
+def test_a_host_that_does_not_exist_is_told(tmp_path: Path) -> None:
+    address = "postgresql://nowhere.invalid/postgres"
+    asked = load_one(tmp_path, postgres=address, query=QUERY, at_most_ms=SECONDS)
+    with pytest.raises(
+        FetchFailed, match=r"'orders': PostgreSQL at nowhere\.invalid: "
+    ):
+        bring(asked.bound_to(["id"], ["n"]), (17,))
+
+
 def test_a_slow_query_is_given_up(server: PostgresServer, tmp_path: Path) -> None:
     asked = load_one(
         tmp_path,

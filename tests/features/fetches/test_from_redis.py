@@ -206,6 +206,14 @@ def test_a_server_that_says_nothing_is_given_up(tmp_path: Path) -> None:
             bring(asked.bound_to(["id"], ["n"]), (1,))
 
 
+@pytest.mark.parametrize("form", ["hash", "string"])
+def test_a_host_that_does_not_exist_is_told(tmp_path: Path, form: str) -> None:
+    terms = {form: "c:{id}", "at_most_ms": SECONDS}
+    asked = load_one(tmp_path, redis="redis://nowhere.invalid", **terms)
+    with pytest.raises(FetchFailed, match=r"'orders': Redis at nowhere\.invalid: "):
+        bring(asked.bound_to(["id"], ["n"]), (1,))
+
+
 def test_more_calls_than_connections_wait_for_one(
     redis_server: RedisServer, tmp_path: Path
 ) -> None:

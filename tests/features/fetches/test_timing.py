@@ -73,6 +73,15 @@ def test_failures_and_calls_that_never_end_are_infinite() -> None:
     assert "'failing' raised OSError: gone" in str(told[0][1])
 
 
+def test_calls_that_cancel_themselves_never_come() -> None:
+    @fetch(key=["id"], columns=["n"], at_most_ms=20_000)
+    async def cancelled(keys: Sequence[Key], left_s: float) -> Any:
+        raise asyncio.CancelledError
+
+    times, _ = time_fetches([cancelled], ROWS[:2])
+    assert np.isinf(times).all()
+
+
 def test_connections_are_closed_in_the_same_loop() -> None:
     loops: list[Any] = []
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from polydom.features.fetches.timing import read_times
+from tests.support.postgres_server import serving_postgres
 from tests.support.processes.commands import run
+from tests.support.redis_server import serving_redis
 
 HTTP = "http = 'http://h/'"
 FETCHES = """
@@ -53,6 +55,34 @@ def test_arrivals_and_skew_are_shown(
     assert ["orders", "at", "10.0%"] in lines
     assert "orders, at, such as id=4: '2026-01-02', fetched None" in out
     assert "other" not in out
+
+
+def test_real_databases_are_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetches, table = tmp_path / "fetches.toml", tmp_path / "rows.csv"
+    table.write_text("id,n,late\n17,3,0.5\n18,4,1.5\n19,5,\n")
+    with serving_redis() as redis, serving_postgres() as postgres:
+        for key, n in ((17, 3), (18, 40), (19, 5)):
+            redis.client.hset(f"customer:{key}", mapping={"n": n, "more": "x"})
+        postgres.execute(
+            "CREATE TABLE history (id int, late float8)",
+            "INSERT INTO history VALUES (17, 0.5), (18, 1.5)",
+        )
+        fetches.write_text(
+            f'[orders]\nredis = "{redis.address}"\nhash = "customer:{{id}}"\n'
+            f'at_most_ms = 20000\n[history]\npostgres = "{postgres.address}"\n'
+            'query = "SELECT id, late FROM history WHERE id = ANY($1)"\n'
+            'key = ["id"]\nat_most_ms = 20000\n'
+        )
+        code, out, err = run(capsys, "check-fetches", fetches, table)
+    assert (code, err) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
+    assert ["orders", "3", "3", "0", "0", "0"] in [line[:6] for line in lines]
+    assert ["history", "3", "2", "1", "0", "0"] in [line[:6] for line in lines]
+    assert ["orders", "n", "33.3%"] in lines
+    assert ["history", "late", "0.0%"] in lines
+    assert "orders, n, such as id=18: 4, fetched 40" in out
 
 
 def test_failures_are_told_and_end_with_1(
