@@ -60,6 +60,10 @@ class Gaps(msgspec.Struct, frozen=True):
     empty: int = 0
     # Bit mask of the features that cannot be computed, as in masks of feature sets
     withheld: int = 0
+    # Bit mask of the columns that the record does not name and that fetches bring
+    unfetched: int = 0
+    # The record as it came, if `unfetched` is not 0; else None
+    record: Mapping[str, Value] | None = None
 
 
 class Item(msgspec.Struct, frozen=True):

@@ -63,6 +63,7 @@ def create_app(
     index_path: AnyPath | Iterable[AnyPath] | Mapping[str, AnyPath],
     *,
     features: Sequence[Path] = (),
+    fetches: Sequence[Path] = (),
     settings: Settings | None = None,
     access: Access = Access(),  # noqa: B008  frozen
     grpc_at: GrpcAt | None = None,
@@ -77,6 +78,8 @@ def create_app(
         model names to files. The first model answers requests that name no model.
     features
         Python files that define the operator's own features.
+    fetches
+        TOML or Python files that define how columns are fetched that records lack.
     settings
         Budgets, limits and switches; by default, those of `Settings()`.
     access
@@ -88,9 +91,9 @@ def create_app(
 
     Raises
     ------
-    BadInput, BadIndexFile, BadFeature
-        An argument, an index file or a feature file cannot be used, or gRPC is not
-        installed.
+    BadInput, BadIndexFile, BadFeature, BadFetch
+        An argument, an index file, a feature file or a file of fetches cannot be used,
+        or gRPC is not installed.
 
     Notes
     -----
@@ -114,7 +117,9 @@ def create_app(
     if grpc_at is not None and find_spec("grpc") is None:
         raise BadInput("gRPC needs grpcio: pip install 'polydom[grpc]'")
     paths = [index_path] if isinstance(index_path, (str, os.PathLike)) else index_path
-    repository = Repository(paths, features=features, settings=settings)
+    repository = Repository(
+        paths, features=features, fetches=fetches, settings=settings
+    )
 
     app = FastAPI(title="polydom", lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.repository, app.state.access = repository, access

@@ -1,6 +1,6 @@
 """Columns that features read, and features that empty columns make impossible."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from .built_facts import BuiltGaps, gaps_of
 from .package import Package
 from .stored_features import StoredFeature
+from .stored_fetches import StoredFetch
 
 # Models have learned what a missing feature means if at least this share of the build's
 # items lacked all of its columns.
@@ -24,6 +25,10 @@ class Needs(NamedTuple):
     columns: int  # Columns that the feature reads; 0 for a function, which may read any
     always: int  # Columns of the feature that no item of the build lacked
     spared: bool  # True if all columns of the feature may be empty
+
+    def awaits(self, unfetched: int) -> bool:
+        """Return True if the feature may read a column in the mask `unfetched`."""
+        return bool(unfetched & self.columns if self.columns else unfetched)
 
     def is_met(self, empty: int) -> bool:
         """Return True if the feature can be computed for a record.
@@ -40,7 +45,10 @@ class ColumnNeeds:
     """Finds the features of an index that a record's empty columns make impossible."""
 
     def __init__(
-        self, features: Iterable[StoredFeature], gaps: BuiltGaps | None = None
+        self,
+        features: Iterable[StoredFeature],
+        gaps: BuiltGaps | None = None,
+        fetches: Sequence[StoredFetch] = (),
     ) -> None:
         self.bits: dict[str, int] = {}  # bit of each column that a feature reads
         self._needs: list[Needs] = []
@@ -48,12 +56,14 @@ class ColumnNeeds:
             for name in feature.reads or ():
                 self.bits.setdefault(name, 1 << len(self.bits))
             self._needs.append(self._of(feature, gaps))
+        # bit of each column that a fetch brings
+        self.fetched = {n: self.bits[n] for fetch in fetches for n in fetch.columns}
         self.withheld = lru_cache(REMEMBERED)(self._find_withheld)
 
     @classmethod
     def of(cls, package: Package) -> Self:
-        """Make the object for a package, with the gaps in the package's `meta`."""
-        return cls(package.features, gaps_of(package.meta))
+        """Make the object for a package, its fetches and the gaps in its `meta`."""
+        return cls(package.features, gaps_of(package.meta), package.fetches)
 
     def _of(self, feature: StoredFeature, gaps: BuiltGaps | None) -> Needs:
         """Return a feature's needs: just one of its columns, if `gaps` are unknown."""
@@ -65,16 +75,20 @@ class ColumnNeeds:
         usual = gaps.features.get(feature.name, 0.0) >= USUAL
         return Needs(columns, always, spared=usual or not columns)
 
-    def _find_withheld(self, empty: int) -> int:
+    def _find_withheld(self, empty: int, unfetched: int = 0) -> int:
         """Return a mask of the features that cannot be computed for a record.
 
         `empty` is a mask of the record's empty columns. A feature is withheld if one of
         its columns is empty and never was in the build. It is also withheld if all its
         columns are empty, unless at least the share `USUAL` of the build's records were
-        like this.
+        like this. `unfetched` is a mask of the columns that a fetch may still bring: a
+        feature that reads one of them is withheld, because nobody knows yet whether the
+        column is empty.
         """
         return sum(
-            1 << k for k, needs in enumerate(self._needs) if not needs.is_met(empty)
+            1 << k
+            for k, needs in enumerate(self._needs)
+            if not needs.is_met(empty) or needs.awaits(unfetched)
         )
 
     def empty_in(self, record: Mapping[str, Any]) -> int:
@@ -92,9 +106,10 @@ class ColumnNeeds:
         """Return masks (count,): the features that cannot be computed for each row.
 
         `missing` maps columns to masks (count,) of their empty cells. A column that it
-        does not name is empty in every row.
+        does not name is empty in every row, or unfetched if a fetch brings it.
         """
         masks = np.zeros(count, np.int64)
+        unfetched = sum(bit for n, bit in self.fetched.items() if n not in missing)
         for k, needs in enumerate(self._needs):
             cells = {
                 name: missing.get(name, np.ones(count, np.bool_))
@@ -104,6 +119,7 @@ class ColumnNeeds:
             lost = np.any([cells[name] for name in always], axis=0) if always else False
             if cells and not needs.spared:
                 lost = lost | np.all([*cells.values()], axis=0)
+            lost = lost | needs.awaits(unfetched)
             masks |= np.asarray(lost, np.int64) << k
         return masks
 

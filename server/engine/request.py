@@ -6,7 +6,7 @@ import msgspec
 
 from polydom.features.items import Item
 
-from ..schema.wire import OnInfeasible, Reason
+from ..schema.wire import Fetched, OnInfeasible, Reason
 from .budget import Budget
 from .send_time import SendTime
 
@@ -25,6 +25,18 @@ class Caller:
         # Monotonic time when the first byte of the last request was read; if other
         # requests were read first, it is later than the arrival
         self.read_s = 0.0
+
+
+class FetchOutcome(msgspec.Struct, frozen=True):
+    """What became of the fetches of one record."""
+
+    fetched: dict[str, Fetched]  # By the name of the fetch
+    waited_s: float  # Seconds that the record waited
+    price: float  # Price of the calls that were made for this record
+    # Expected quality if every fetch that was asked for had come in time
+    hoped: float
+    # True if a fetch was not asked for that the record has the key of
+    spared: bool
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -51,6 +63,8 @@ class Request(msgspec.Struct, frozen=True):
     # Score in [0, 1] from which the positive of two classes is chosen; None for the
     # model's own. Then no plan and no model stops early: `exact` is True.
     threshold: float | None = None
+    # What became of the index's fetches; None if the item lacks no column of a fetch
+    fetches: FetchOutcome | None = None
 
     def out_s(self, finished_s: float) -> float:
         """Estimate when an answer that is finished at `finished_s` will be sent."""

@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import FetchFailed
+from polydom.features.errors import BadItem, FetchFailed
 from polydom.features.fetches.answers import Values
 from polydom.features.fetches.fetch import Fetch, Key
 
@@ -115,6 +115,13 @@ class Fetcher:
         arrival = self._waiting[exact_key] = Arrival(exact_key, due_s, self._turn_s)
         heapq.heappush(self._queue, (due_s, next(self._numbers), arrival))
         return arrival
+
+    def unusable(self, error: BadItem) -> None:
+        """Log, at most once a minute, that a record cannot hold the values that came.
+
+        `error` says which column is wrong, as for a record that has it itself.
+        """
+        self._log.failed(error)
 
     async def close(self) -> None:
         """Cancel all calls, and close connections; arrivals that wait have failed.

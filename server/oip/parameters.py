@@ -16,7 +16,16 @@ from ..settings import Settings
 
 Parameter = bool | int | float | str
 
-_OWN = ("budget_ms", "budget", "on_infeasible", "min_quality", "exact", "threshold")
+_OWN = (
+    "budget_ms",
+    "budget",
+    "on_infeasible",
+    "min_quality",
+    "exact",
+    "threshold",
+    "fetch",
+    "max_price",
+)
 _READ = (*_OWN, "timeout")
 # Parameters that refuse a request: they rely on earlier requests, which polydom does
 # not remember.

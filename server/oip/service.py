@@ -286,6 +286,9 @@ def _facts(
         facts.pop(name, None)
     facts["features"] = ",".join(answers[0].features)
     facts |= _gaps(answers)
+    if fetched := answers[0].fetched:
+        states = (f"{name}={one.state}" for name, one in fetched.items())
+        facts["fetched"] = ",".join(states)
     for threshold in (answers[0].threshold or {}).values():
         facts["threshold"] = threshold
     if best_next := answers[0].best_next:

@@ -52,7 +52,7 @@ class Items:
     def __init__(self, package: Package) -> None:
         self._kind = package.kind
         self._labels = package.labels
-        self._columns = KnownColumns(package.features)
+        self._columns = KnownColumns.of(package)
         self.widest = max(1, len(self._columns.names))
         self.inputs = [
             TensorFacts(name, BYTES if name in self._columns.texts else "FP64", [-1])

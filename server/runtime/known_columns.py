@@ -1,6 +1,6 @@
 """The columns that the features of an index read, and a check of a record's columns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from polydom.features.errors import BadItem
@@ -8,6 +8,7 @@ from polydom.features.items import Value
 from polydom.indexer.index.built_facts import BuiltGaps
 from polydom.indexer.index.column_needs import ColumnNeeds
 from polydom.indexer.index.stored_features import StoredFeature
+from polydom.indexer.index.stored_fetches import StoredFetch
 
 SHOWN = 10
 # Maximum number of names that an unknown name is compared with; each comparison takes
@@ -18,19 +19,22 @@ COMPARED = 64
 class KnownColumns(ColumnNeeds):
     """The columns that the features of an index read.
 
-    `names` are all these columns. `texts` are those that hold words, dates or free
-    text. A feature that is a function may read any column; if there is one, `names` is
-    empty, and every record passes the check.
+    `names` are all these columns, and the key columns of `fetches`. `texts` are those
+    that hold words, dates or free text. A feature that is a function may read any
+    column; if there is one, `names` is empty, and every record passes the check.
     """
 
     def __init__(
-        self, features: Iterable[StoredFeature], gaps: BuiltGaps | None = None
+        self,
+        features: Iterable[StoredFeature],
+        gaps: BuiltGaps | None = None,
+        fetches: Sequence[StoredFetch] = (),
     ) -> None:
-        own = list(features)
-        super().__init__(own, gaps)
+        own, keys = list(features), [name for one in fetches for name in one.key]
+        super().__init__(own, gaps, fetches)
         self.texts = frozenset[str]().union(*map(_strings, own))
         reads_any = any(feature.reads is None for feature in own)
-        self.names = () if reads_any else tuple(self.bits)
+        self.names = () if reads_any else tuple(dict.fromkeys([*self.bits, *keys]))
         self._known = frozenset(self.names)
 
     def check(self, record: Mapping[str, Value]) -> None:

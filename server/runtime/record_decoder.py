@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadItem
@@ -58,6 +58,7 @@ class RecordDecoder:
         self._names = tuple(order)
         self._bits = [columns.bits[name] for name in order]
         self._others = {n: b for n, b in columns.bits.items() if n not in known}
+        self._fetched = columns.fetched
         self._withheld = columns.withheld
         self._codes = codes if any(code is not None for code in codes) else None
         self._order = None if order == fields else [fields.index(n) for n in order]
@@ -71,8 +72,8 @@ class RecordDecoder:
 
         The gaps are empty columns and unknown words, or None if there are none. Instead
         of the tuple, return None if the body is not one JSON record with its terms, or
-        if the record is empty, has an unknown column, or has a string or a number
-        beyond float32 in a column of numbers.
+        if the record is empty, has an unknown column, lacks a column that a fetch may
+        bring, or has a string or a number beyond float32 in a column of numbers.
         """
         try:
             ask = self._decode(body)
@@ -89,7 +90,8 @@ class RecordDecoder:
                     self._pack(row.data, 0, *self._coded(ordered))
             # a column is missing, or a word is unknown
             except (struct.error, KeyError):
-                if values.count(UNSET) == len(values):
+                unset = values.count(UNSET)
+                if unset == len(values) or (unset and self._fetched):
                     return None
                 gaps = self._pack_with_gaps(row, ordered)
             return ask, row, gaps
@@ -114,14 +116,18 @@ class RecordDecoder:
             is_full = math.isfinite(sum(numbers))
         except (struct.error, OverflowError, KeyError):
             is_full = False  # `_pack_with_gaps` finds missing and wrong columns
-        empty = 0
+        empty = unfetched = 0
+        for name, bit in self._fetched.items():
+            unfetched |= 0 if name in record else bit
         for name, bit in self._others.items():
             value = record.get(name)
             empty |= bit if value is None or value != value else 0
         try:
             gaps = None
             if empty or not is_full:
-                gaps = self._pack_with_gaps(row, values, empty)
+                gaps = self._pack_with_gaps(row, values, empty, unfetched)
+            if gaps is not None and unfetched:
+                gaps = replace(gaps, unfetched=unfetched, record=record)
         except (struct.error, OverflowError):
             # the check of some feature raises an error that names the column
             for function in self._features:
@@ -140,12 +146,13 @@ class RecordDecoder:
         ]
 
     def _pack_with_gaps(
-        self, row: Any, values: Sequence[Any], empty: int = 0
+        self, row: Any, values: Sequence[Any], empty: int = 0, unfetched: int = 0
     ) -> Gaps | None:
         """Fill `row`, with NaN for missing and unknown values; return these gaps.
 
         Returns None if there are no gaps. `empty` is a bit mask of the empty columns
-        that are not in the row. Raises OverflowError or struct.error if a value is not
+        that are not in the row, `unfetched` of the columns that fetches may bring.
+        Raises OverflowError or struct.error if a value is not
         a number, too large or infinite.
         """
         numbers: list[float] = []
@@ -170,7 +177,8 @@ class RecordDecoder:
             raise OverflowError
         if not empty and not unknown:
             return None
-        return Gaps(tuple(unknown), empty, self._withheld(empty) if empty else 0)
+        withheld = self._withheld(empty, unfetched) if empty else 0
+        return Gaps(tuple(unknown), empty, withheld)
 
 
 def _decode_nothing(body: bytes) -> NoReturn:

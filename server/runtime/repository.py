@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from polydom.features.errors import BadIndexFile, BadItem, PolydomError, printable
+from polydom.features.fetches.load import load_fetches
+from polydom.features.wording import listed
+from polydom.indexer.index.package import Package
 
 from ..engine.loading import load_planner
 from ..errors import NotReady, ReloadFailed, UnknownModel
+from ..fetching.fetcher import Fetcher
+from ..fetching.fetchers import Fetchers
 from ..metrics.counts import Metrics
 from ..schema.bounds import USUAL_COLUMNS
 from ..schema.facts import ModelFacts, ModelsFacts
@@ -71,6 +76,7 @@ class Repository:
         paths: Iterable[AnyPath] | Mapping[str, AnyPath],
         *,
         features: Sequence[Path] = (),
+        fetches: Sequence[Path] = (),
         settings: Settings | None = None,
     ) -> None:
         self.queue = WorkQueue()
@@ -80,6 +86,7 @@ class Repository:
         self.leaving = False
         self.no_model = Metrics()  # counts of requests that reached no model
         self.held_bytes = HeldBytes(self.settings.intake_limit)
+        self.fetchers = Fetchers(load_fetches(fetches))
         self._features = tuple(features)
         self._models = {
             name: _Model(name, path, Metrics())
@@ -171,6 +178,7 @@ class Repository:
         for served in self._served():
             served.ready = False
         gc.unfreeze()
+        await self.fetchers.close()
         await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
 
     def count_failed(self) -> None:
@@ -288,9 +296,27 @@ class Repository:
     def _open(self, model: _Model) -> ServedModel:
         planner = load_planner(model.path, self._features, self.settings)
         try:
-            return ServedModel(
-                Translator(planner, self.settings), self.queue, model.metrics
+            translator = Translator(planner, self.settings)
+            fetchers = self.fetchers.of(
+                planner.package.fetches, planner.package.arrivals
             )
+            self._say_unoffered(model.name, planner.package, fetchers)
+            return ServedModel(translator, self.queue, model.metrics, fetchers)
         # BadItem: a stored sample is not a valid item
         except (BadIndexFile, BadItem) as error:
             raise BadIndexFile(f"{model.path}: {error}") from error
+
+    @staticmethod
+    def _say_unoffered(
+        name: str, package: Package, fetchers: Sequence[Fetcher | None]
+    ) -> None:
+        """Warn of fetches of an index that no file of the operator defines."""
+        offered = zip(package.fetches, fetchers, strict=True)
+        lacking = [stored.name for stored, fetcher in offered if fetcher is None]
+        if lacking:
+            log.warning(
+                "model %s: no --fetches FILE says how to fetch %s; columns of it are "
+                "used only where a request brings them",
+                name,
+                listed(lacking),
+            )

@@ -16,12 +16,14 @@ from ..engine.planning.plan import Choice
 from ..engine.request import Caller, Outcome, Request
 from ..engine.send_time import WINDOW, SendTime, SendTimes
 from ..errors import Overloaded, not_ready
+from ..fetching.fetcher import Fetcher
 from ..metrics.counts import Metrics, Timed, timed
 from ..schema.facts import CurvesFacts, IndexFacts
 from ..schema.wire import PredictRequest, Terms, encode
 from .describe_index import describe_curves, describe_index
 from .job import Job
 from .record_answerer import RecordAnswerer
+from .record_fetches import RecordFetches, Waiting, with_fetches
 from .translator import Translator
 from .warm_up import WarmUp
 from .work_queue import WorkQueue, run_off_loop
@@ -34,6 +36,8 @@ QUICK_S = 0.0005
 # takes at most a fifth of the computing thread's time.
 REST = 4.0
 LONGEST_REST_S = 0.1
+# What `begin` returns without an outcome.
+Begun = Choice | Waiting | None
 
 
 class ServedModel:
@@ -46,7 +50,11 @@ class ServedModel:
     """
 
     def __init__(
-        self, translator: Translator, queue: WorkQueue, metrics: Metrics | None = None
+        self,
+        translator: Translator,
+        queue: WorkQueue,
+        metrics: Metrics | None = None,
+        fetchers: Sequence[Fetcher | None] = (),
     ) -> None:
         self.translator = translator
         self.planner = translator.planner
@@ -59,6 +67,8 @@ class ServedModel:
         self.queue = queue
         self.warm_up = WarmUp(self.planner, rescales=translator.settings.rescale)
         self._time_counts = translator.unit == "s"
+        # Fetches columns that records lack; None for an index without fetches
+        self.fetches = RecordFetches(translator, fetchers) if fetchers else None
 
     def facts(self, *, shows_items: bool = False) -> IndexFacts:
         """Return the body of `GET /v1/index`.
@@ -143,33 +153,49 @@ class ServedModel:
         arrived_s: float,
         caller: Caller,
         times: SendTimes | None = None,
-    ) -> tuple[Request, Outcome | Choice | None]:
+    ) -> tuple[Request, Outcome | Begun]:
         """Plan a request, and compute its answer if the plan is quick.
 
         The second value is the outcome if the plan is quick, otherwise the chosen plan.
-        It is None if other requests wait or if costs are money, because then the
-        computing thread chooses the plan. Without an outcome, call `answer_in_turn`.
+        It is a `Waiting` if the record lacks columns of fetches, which are sent now. It
+        is None if other requests wait or if costs are money, because then the computing
+        thread chooses the plan. Without an outcome, call `answer_in_turn`.
         """
         times = times or self.send_times
         request = self.translator.request(terms, item, arrived_s, caller, times.loop)
         if times.weighs:
             request = self.translator.weighed(request)
-        return request, self._at_once(request)
+        waiting = self.fetches and self.fetches.send(request, terms)
+        return request, waiting or self._at_once(request)
 
     async def answer_in_turn(
         self,
         request: Request,
-        choice: Choice | None = None,
+        begun: Begun = None,
         times: SendTimes | None = None,
     ) -> tuple[Request, Outcome]:
-        """Let the computing thread answer a request for which `begin` had no outcome.
+        """Answer a request for which `begin` had no outcome.
 
-        `choice` is the plan from `begin`, or None. Returns the request, now with the
-        thread's send time, and its outcome.
+        `begun` is the second value from `begin`. A record waits for its fetches, and
+        holds no thread meanwhile. Then the computing thread answers, unless the plan is
+        quick. Returns the request, now with all columns that came and the send time of
+        the thread that answered, and its outcome.
         """
         if not self.ready:
             raise not_ready(self.queue.begun)
         times = times or self.send_times
+        if not isinstance(begun, Waiting):
+            return await self._answer_in_thread(request, begun, times)
+        assert self.fetches is not None
+        request = await self.fetches.arrive(request, begun)
+        done = self._at_once(request)
+        if not isinstance(done, Outcome):
+            request, done = await self._answer_in_thread(request, done, times)
+        return request, with_fetches(request, done)
+
+    async def _answer_in_thread(
+        self, request: Request, choice: Choice | None, times: SendTimes
+    ) -> tuple[Request, Outcome]:
         since_s = request.waits_since_s
         if self.queue.waiting or self.queue.busy:
             choice, since_s = None, min(since_s, request.read_s)

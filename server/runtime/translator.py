@@ -2,6 +2,7 @@
 
 import math
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from polydom.features.errors import BadInput, BadItem
@@ -33,13 +34,13 @@ class Translator:
         package = planner.package
         self.unit = planner.unit
         self._pairs = planner.index.pairs
-        self._columns = KnownColumns.of(package)
+        self.known_columns = KnownColumns.of(package)
         # Number of columns that the index knows; 0 if its features may read any column
-        self.columns = len(self._columns.names)
+        self.columns = len(self.known_columns.names)
         # Bit mask of the columns that each row of the index reads
-        self.columns_of = tuple(map(self._columns.read_by, package.masks.tolist()))
+        self.columns_of = tuple(map(self.known_columns.read_by, package.masks.tolist()))
         is_record = package.kind == "record"
-        self._records = RecordDecoder(planner.extractor, self._columns)
+        self._records = RecordDecoder(planner.extractor, self.known_columns)
         # Decoder with the faster `read`; None if features read more than columns
         has_faster = is_record and self._records.whole
         self.record_decoder = self._records if has_faster else None
@@ -60,6 +61,8 @@ class Translator:
             raise BadInput(f"min_quality is {quality}; it must be in [0, 1]")
         if terms.threshold is not None:
             self._check_threshold(terms.threshold)
+        if terms.max_price is not None and not terms.max_price >= 0:
+            raise BadInput(f"max_price is {terms.max_price}; 0 or more is needed")
         reserve_s = 0.0 if send_time is None else send_time.at(arrived_s)
         amount = read_amount(self.unit, terms.budget_ms, terms.budget)
         return Request(
@@ -160,6 +163,11 @@ class Translator:
             answer.size_in_range = False
         if item.gaps is not None:
             self._report_gaps(answer, item.gaps, request, outcome)
+        if request.fetches is not None:
+            fetches = request.fetches
+            answer.fetched = fetches.fetched
+            answer.fetch_us = int(fetches.waited_s * 1e7 + 0.5) / 10
+            answer.price = fetches.price or UNSET
         if self.unit == "s":
             amount = budget.amount
             answer.budget_us = int(amount * 1e7 + 0.5) / 10
@@ -189,8 +197,8 @@ class Translator:
             wanted = planner.wanted(request.item, math.inf, quality)
         if wanted >= 0:
             features = int(planner.package.masks[wanted]) & gaps.withheld
-            lacking = self._columns.read_by(features) & gaps.empty
-            names = self._columns.named(lacking)
+            lacking = self.known_columns.read_by(features) & gaps.empty
+            names = self.known_columns.named(lacking)
             answer.best_next = BestNext(names, planner.qualities[wanted])
 
     def missing(self, gaps: Gaps, row: int) -> int:
@@ -233,7 +241,7 @@ class Translator:
         record = item.payload
         if not isinstance(record, MAPPINGS):
             return item
-        self._columns.check(record)
+        self.known_columns.check(record)
         return self._records.item(record)
 
     def _buys_nothing(self, terms: Terms) -> bool:

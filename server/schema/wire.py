@@ -17,7 +17,14 @@ Reason = Literal[
     "overrun",
     "sure",
     "feature_failed",
+    "late_fetch",
 ]
+FetchMode = Literal["as_planned", "never", "all"]
+# "given": the record has all columns of the fetch. "kept": an earlier call brought
+# them. "came": a call brought them in time. "late": it did not. "failed": the call
+# failed. "not_sent": no call was made, because it could not help in time or was not
+# allowed, because too many calls wait, or because the fetch is down.
+FetchState = Literal["given", "kept", "came", "late", "failed", "not_sent"]
 
 MSGPACK = ("application/msgpack", "application/x-msgpack")
 
@@ -27,7 +34,10 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     None, or null in JSON, means the default: the first model, the operator's budget, an
     answer without features if no plan fits the budget, no minimum quality, not `exact`,
-    and the index's own threshold.
+    and the index's own threshold. `fetch` says which columns are fetched that a record
+    lacks: those that may improve the answer in time ("as_planned", the default), none
+    ("never"), or those of all fetches, which are then waited for until the deadline
+    ("all"). `max_price` is what the fetches may cost together; by default any price.
     """
 
     model: str | None = None
@@ -37,6 +47,8 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     min_quality: float | None = None
     exact: bool | None = None
     threshold: float | None = None
+    fetch: FetchMode | None = None
+    max_price: float | None = None
 
 
 class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
@@ -48,6 +60,16 @@ class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
     text: str | None = None
     record: Record | None = None
     image_base64: bytes | None = None  # decoded: msgspec reads base64 into bytes
+
+
+class Fetched(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one fetch of a record.
+
+    `ms` is the time from asking until the values came, in milliseconds, if they came.
+    """
+
+    state: FetchState
+    ms: float | None = None
 
 
 class BestNext(msgspec.Struct, frozen=True):
@@ -90,6 +112,10 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     models of its plan were computed. `scores` are then the mean scores of items that
     are answered there. They are null if the index was built before polydom fitted them.
     If the request is `exact`, no model stops early.
+
+    If the index has fetches, `fetched` says what became of each. `fetch_us` is how long
+    the record waited for them; `queue_us` begins after it. `price` is the price of the
+    calls that were made for this record, if there was one.
     """
 
     label: str | None
@@ -119,6 +145,9 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     unknown: tuple[str, ...] | UnsetType = UNSET
     missing: int | UnsetType = UNSET
     best_next: BestNext | UnsetType = UNSET
+    fetched: dict[str, Fetched] | UnsetType = UNSET
+    fetch_us: float | UnsetType = UNSET
+    price: float | UnsetType = UNSET
 
 
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

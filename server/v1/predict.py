@@ -15,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import FeatureFailed
 from polydom.features.items import Item
 
-from ..engine.planning.plan import Choice
 from ..engine.request import Outcome, Request
 from ..errors import Abandoned, NotReady
 from ..http.body import arrival, read_body
@@ -25,7 +24,7 @@ from ..http.reply import JSON, Reply, error_reply, send_and_count
 from ..runtime.admission import HeldBody
 from ..runtime.record_decoder import record_of
 from ..runtime.repository import Repository
-from ..runtime.served_model import ServedModel
+from ..runtime.served_model import Begun, ServedModel
 from ..runtime.work_queue import run_off_loop
 from ..schema.bounds import LARGE, USUAL_COLUMNS
 from ..schema.wire import MSGPACK, Terms, encode, encode_msgpack
@@ -42,14 +41,13 @@ _JSON_ALONE: tuple[str, str | None] = ("application/json", None)
 
 
 class Planned(NamedTuple):
-    """A request that is decoded and planned, and waits for the computing thread."""
+    """A decoded request that waits for the computing thread or for fetches."""
 
     served: ServedModel  # The model that answers
     # The decoded request, with its item and its budget; or the error of a feature that
     # failed, so that the feature is not computed again
     request: Request | FeatureFailed
-    # The plan; None if costs are money, as the computing thread then plans
-    choice: Choice | None
+    begun: Begun  # The plan, or the fetches that the record waits for, if any
     size: int  # Bytes of the body, which count as held while the request waits
 
 
@@ -132,7 +130,7 @@ class Predict:
             request = planned.request
             if isinstance(request, FeatureFailed):
                 raise request
-            request, outcome = await served.answer_in_turn(request, planned.choice)
+            request, outcome = await served.answer_in_turn(request, planned.begun)
             encoded = encode(served.translator.answer(request, outcome))
         except Exception as error:
             await error_reply(*metrics.failed(error))(scope, receive, send)

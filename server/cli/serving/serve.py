@@ -40,6 +40,15 @@ Indexes = Annotated[
         "folder stands for the only index in it.",
     ),
 ]
+FetchFiles = Annotated[
+    list[Path],
+    typer.Option(
+        "--fetches",
+        metavar="FILE",
+        help="TOML or Python file that says how to fetch columns that a record lacks; "
+        "may be given several times.",
+    ),
+]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(help="Port; 0 for any free port.")]
 GrpcPort = Annotated[
@@ -141,6 +150,7 @@ def serve(
     indexes: Indexes,
     settings_file: SettingsFile = None,
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
+    fetches: FetchFiles = [],  # noqa: B006
     host: Host = "127.0.0.1",
     port: Port = 8000,
     grpc_port: GrpcPort = None,
@@ -206,6 +216,7 @@ def serve(
     application = create_app(
         files,
         features=features,
+        fetches=fetches,
         settings=settings,
         access=access,
         grpc_at=grpc_at,

@@ -200,10 +200,33 @@ class Planner:
         They need no column that the item lacks. If the request asks for exact scores,
         they evaluate whole models.
         """
-        withheld = request.item.withheld
+        return self._lookup_without(request.item.withheld, request)
+
+    def _lookup_without(
+        self, withheld: int, request: Request
+    ) -> Lookup[Size] | PartialLookup:
         if request.exact and self.has_parts:
             return self.given_whole(withheld)
         return self.given(withheld) if withheld else self.index.lookup
+
+    def best_without(self, withheld: int, request: Request, left: float) -> int:
+        """Return the best row without the features in the mask `withheld`.
+
+        The row fits into `left`, a part of the request's budget; without such a row it
+        is the prior.
+        """
+        left = self._for_plan(request, left, self._drift_at(self.now()))
+        lookup = self._lookup_without(withheld, request)
+        row = lookup.best(request.item.size, left) if left > 0 else -1
+        return row if row >= 0 else self.prior
+
+    def time_s(self, row: int, request: Request) -> float:
+        """Return the predicted seconds of answering a request by a row.
+
+        It is the least rest of a budget at which `choose` may still choose the row.
+        """
+        cost = self.cost(row, request.item.size) + self._more(request)
+        return cost * self._drift_at(self.now()) + self.answering.more_s
 
     def top_of(self, item: Item) -> tuple[int, float]:
         """Return (row, cost) of the best candidate that needs no missing column."""

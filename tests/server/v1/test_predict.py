@@ -218,7 +218,7 @@ async def answer_of(planned: Planned) -> tuple[Request, Outcome]:
     """The answer of a planned request, or the error that it met."""
     if isinstance(planned.request, FeatureFailed):
         raise planned.request
-    return await planned.served.answer_in_turn(planned.request, planned.choice)
+    return await planned.served.answer_in_turn(planned.request, planned.begun)
 
 
 @settings(max_examples=few(200), deadline=None)

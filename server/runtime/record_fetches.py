@@ -1,0 +1,308 @@
+"""Fetches the columns that a record lacks, while this can improve its answer."""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from polydom.features.errors import BadItem
+from polydom.features.items import Gaps, Item, Value
+
+from ..engine.request import FetchOutcome, Outcome, Request
+from ..engine.send_time import SendTime
+from ..fetching.arrival import Arrival
+from ..fetching.fetch_rule import FetchRule, members
+from ..fetching.fetcher import Fetcher
+from ..fetching.latency import Latency
+from ..schema.wire import Fetched, FetchMode, FetchState, Terms
+from .translator import Translator
+
+# uvloop's timers count whole milliseconds. A wait ends up to one too early, not late.
+TICK_S = 1e-3
+# Seconds by which waits end too late, until they are measured.
+USUAL_LAG_S = 5e-4
+# JSON and tensors may bring a whole number as a float; a key needs the number itself.
+WHOLE = 2.0**53
+
+
+class Waiting:
+    """The fetches that were asked for one record, and the record as it came.
+
+    `arrivals` maps positions of the index's fetches to what they bring. `gaps` are
+    those of the record before anything came, and `columns` the columns of each fetch.
+    """
+
+    __slots__ = (
+        "_columns",
+        "_woken",
+        "able",
+        "arrivals",
+        "asked_s",
+        "gaps",
+        "patient",
+        "price",
+        "refused",
+        "until_s",
+    )
+
+    def __init__(
+        self,
+        gaps: Gaps,
+        columns: Sequence[Sequence[str]],
+        asked_s: float,
+        *,
+        patient: bool,
+    ) -> None:
+        self.gaps = gaps
+        self._columns = columns
+        self.arrivals: dict[int, Arrival] = {}
+        self.asked_s = asked_s
+        self.patient = patient  # True to wait until the deadline, whatever it gains
+        self.able = 0  # mask of the fetches that could be asked
+        self.price = 0.0  # price of the calls that were made for this record
+        # mask of the fetches whose values cannot be used
+        self.refused = 0
+        # time at which the answer has to be begun
+        self.until_s = math.inf
+        self._woken: asyncio.Future[None] | None = None
+
+    def _in_state(self, *states: str) -> int:
+        own = self.arrivals.items()
+        return sum(1 << u for u, arrival in own if arrival.state in states)
+
+    @property
+    def came(self) -> int:
+        """Mask of the fetches whose values can be used."""
+        return self._in_state("came", "kept") & ~self.refused
+
+    @property
+    def pending(self) -> int:
+        """Mask of the fetches that may still come."""
+        return self._in_state("waiting")
+
+    def merged(self, came: int) -> dict[str, Value]:
+        """Return the record with what the fetches in `came` brought.
+
+        Values that the record has itself are kept. A column for which a fetch found
+        nothing is None.
+        """
+        record = dict(self.gaps.record or {})
+        for u in members(came):
+            values = self.arrivals[u].values or {}
+            for name in self._columns[u]:
+                record.setdefault(name, values.get(name))
+        return record
+
+    async def next(self, until_s: float, now: Callable[[], float]) -> float:
+        """Wait until a fetch ends, at most until `until_s` on the clock `now`.
+
+        Returns how many seconds after `until_s` the wait ended.
+        """
+        loop = asyncio.get_running_loop()
+        woken = self._woken = loop.create_future()
+        waiting = [one for one in self.arrivals.values() if one.state == "waiting"]
+        for arrival in waiting:
+            arrival.then(self._wake)
+        ticks = math.floor((until_s - now()) / TICK_S)
+        alarm = loop.call_later(max(ticks, 1) * TICK_S, self._wake)
+        try:
+            await woken
+        finally:
+            alarm.cancel()
+            for arrival in waiting:
+                arrival.forget(self._wake)
+        return now() - until_s
+
+    def _wake(self) -> None:
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+
+class RecordFetches:
+    """Sends the fetches of an index's records, and waits as long as it can pay.
+
+    Only the event loop may use this object. `fetchers` has a fetcher for each fetch of
+    the index, None for a fetch that the operator does not offer.
+    """
+
+    def __init__(
+        self, translator: Translator, fetchers: Sequence[Fetcher | None]
+    ) -> None:
+        planner = translator.planner
+        self._translator, self._now = translator, planner.now
+        self._rule = FetchRule(planner, translator.known_columns)
+        self._planner = planner
+        # Seconds by which the event loop ends a wait too late
+        self._lag = SendTime(usual=USUAL_LAG_S)
+        self._fetchers = fetchers
+        self._stored = planner.package.fetches
+        self._columns = [fetch.columns for fetch in self._stored]
+        draws = planner.package.arrivals
+        # an unoffered fetch is never asked, so that its latency is not needed
+        self._latencies = [
+            Latency(draws[:, u]) if fetcher is None else fetcher.latency
+            for u, fetcher in enumerate(fetchers)
+        ]
+
+    def send(self, request: Request, terms: Terms) -> Waiting | None:
+        """Ask for the columns that a request's record lacks; None if it lacks none.
+
+        Every request about a record that lacks columns of a fetch gets a `Waiting`,
+        even if no fetch is sent.
+        """
+        gaps = request.item.gaps
+        if gaps is None or not gaps.unfetched:
+            return None
+        now_s, rule = self._now(), self._rule
+        waiting = Waiting(gaps, self._columns, now_s, patient=terms.fetch == "all")
+        left = request.budget.left(now_s)
+        keys = self._keys(rule.lacked(gaps), gaps.record or {})
+        mode: FetchMode = terms.fetch or "as_planned"
+        if mode == "never" or not keys:
+            return waiting
+        able = waiting.able = sum(1 << u for u in keys)
+        best = rule.row(request, gaps, able, left)
+        first = rule.row(request, gaps, 0, left)
+        work_s = max(self._planner.time_s(row, request) for row in (best, first))
+        waiting.until_s = now_s + left - work_s - self._lag.at(now_s)
+        max_price = math.inf if terms.max_price is None else terms.max_price
+        sent = able
+        if mode == "as_planned" or max_price < math.inf:
+            chances = [self._chance(u, left - work_s) for u in range(len(self._stored))]
+            if mode == "all":
+                chances = [1.0] * len(chances)
+            sent = rule.choose(request, gaps, able, chances, left, max_price)
+        for u, key in keys.items():
+            fetcher = self._fetchers[u]
+            if sent >> u & 1 and fetcher is not None:
+                waiting.arrivals[u] = arrival = fetcher.ask(key, waiting.until_s)
+                if arrival.state == "waiting":
+                    waiting.price += rule.prices[u]
+        return waiting
+
+    async def arrive(self, request: Request, waiting: Waiting) -> Request:
+        """Wait for fetches; return the request with all columns that have come.
+
+        The wait ends when every fetch has come or failed, when the rest of the budget
+        is needed to answer, or when what may still come gains too little.
+        """
+        while True:
+            until_s = self._wait_until(request, waiting)
+            if until_s - self._now() < TICK_S or request.caller.gone:
+                break
+            late_s = await waiting.next(until_s, self._now)
+            if late_s > -TICK_S:
+                self._lag.add(max(late_s, 0.0), self._now())
+        return self._settled(request, waiting)
+
+    def _keys(
+        self, lacked: int, record: Mapping[str, Value]
+    ) -> dict[int, tuple[Value, ...]]:
+        """Return the keys of the fetches in `lacked` that can be asked for."""
+        keys = {}
+        for u, fetch in enumerate(self._stored):
+            if not lacked >> u & 1 or self._fetchers[u] is None:
+                continue
+            key = tuple(_plain(record.get(name)) for name in fetch.key)
+            if None not in key:
+                keys[u] = key
+        return keys
+
+    def _chance(self, u: int, left_s: float) -> float:
+        fetcher = self._fetchers[u]
+        if fetcher is None or fetcher.down:
+            return 0.0
+        return self._latencies[u].chance(0.0, left_s)
+
+    def _wait_until(self, request: Request, waiting: Waiting) -> float:
+        """Return the time up to which waiting can pay; -infinity if it cannot."""
+        pending = waiting.pending
+        if not pending:
+            return -math.inf
+        if waiting.patient:
+            return waiting.until_s
+        return self._rule.latest_s(
+            request,
+            waiting.gaps,
+            waiting.came,
+            {u: waiting.arrivals[u].sent_s for u in members(pending)},
+            self._latencies,
+            request.budget.left(waiting.asked_s),
+            waiting.until_s,
+        )
+
+    def _settled(self, request: Request, waiting: Waiting) -> Request:
+        """Return the request with the columns that came, and with what was fetched."""
+        item = self._read(waiting) if waiting.came else request.item
+        left = request.budget.left(waiting.asked_s)
+        asked = sum(1 << u for u in waiting.arrivals)
+        hoped = self._rule.quality(request, waiting.gaps, left, asked)
+        fetched = {
+            fetch.name: self._fact(waiting, u) for u, fetch in enumerate(self._stored)
+        }
+        now_s = self._now()
+        outcome = FetchOutcome(
+            fetched,
+            now_s - waiting.asked_s,
+            waiting.price,
+            hoped,
+            spared=bool(waiting.able & ~asked),
+        )
+        return replace(request, item=item, read_s=now_s, fetches=outcome)
+
+    def _read(self, waiting: Waiting) -> Item:
+        """Return the record with all values that came and that its columns can hold."""
+        try:
+            return self._translator.read(waiting.merged(waiting.came))
+        except BadItem:
+            pass
+        for u in members(waiting.came):
+            try:
+                self._translator.read(waiting.merged(1 << u))
+            except BadItem as error:
+                waiting.refused |= 1 << u
+                fetcher = self._fetchers[u]
+                if fetcher is not None:
+                    fetcher.unusable(error)
+        return self._translator.read(waiting.merged(waiting.came))
+
+    def _fact(self, waiting: Waiting, u: int) -> Fetched:
+        arrival = waiting.arrivals.get(u)
+        if arrival is None:
+            lacked = self._rule.brings[u] & waiting.gaps.unfetched
+            return Fetched("not_sent" if lacked else "given")
+        state: FetchState = "late" if arrival.state == "waiting" else arrival.state
+        if waiting.refused >> u & 1:
+            state = "failed"
+        if state != "came":
+            return Fetched(state)
+        took_s = max(arrival.came_s - waiting.asked_s, 0.0)
+        return Fetched(state, int(took_s * 1e6 + 0.5) / 1e3)
+
+
+def with_fetches(request: Request, outcome: Outcome) -> Outcome:
+    """Return an outcome with the reason for what fetches did not bring.
+
+    The reason is "late_fetch" if a fetch that was asked for would have allowed a better
+    answer. It is "budget" instead of "missing" if columns are missing that the budget
+    left no time or money to fetch.
+    """
+    fetches, reason = request.fetches, outcome.reason
+    if fetches is None:
+        return outcome
+    if outcome.quality < fetches.hoped:
+        return replace(outcome, reason="late_fetch")
+    if fetches.spared and reason == "missing":
+        return replace(outcome, reason="budget")
+    return outcome
+
+
+def _plain(value: Value) -> Value:
+    """Return a key's value: a whole number as an integer, and None for NaN."""
+    if isinstance(value, float):
+        if value != value:
+            return None
+        if value.is_integer() and abs(value) < WHOLE:
+            return int(value)
+    return value

@@ -1,0 +1,177 @@
+"""Requests wait for columns that are fetched, as long as their budgets allow."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from polydom.server.app import create_app
+from polydom.server.settings import Settings
+from tests.support.indexes import fetched
+
+# A key has the seconds until its values come, and what goes wrong then.
+FETCHES = """
+import asyncio
+from polydom.features import fetch
+
+TERMS = {"batch": 1, "at_most_ms": 60_000}
+
+async def wait(keys):
+    seconds, _, fault = keys[0][0].partition(" ")
+    await asyncio.sleep(float(seconds))
+    if fault == "raises":
+        raise ValueError("the table is locked")
+    return fault
+
+@fetch(key=["customer_id"], columns=["job"], **TERMS)
+async def employer(keys, left_s):
+    fault = await wait(keys)
+    return [None if fault == "nothing" else {"job": "pilot"}]
+
+@fetch(key=["customer_id"], columns=["n_orders", "mean_amount"], **TERMS)
+async def orders(keys, left_s):
+    fault = await wait(keys)
+    return [["many" if fault == "word" else 9, 75.5]]
+"""
+GIVEN = {"age": 52.5, "height": 1.8}
+NEVER_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("fetches")
+    file = folder / "fetches.py"
+    file.write_text(FETCHES)
+    path = fetched.save_index(folder)
+    settings = Settings(max_budget_s=60.0, rescale=False)
+    with TestClient(create_app(path, fetches=[file], settings=settings)) as client:
+        while client.get("/readyz").status_code != 200:
+            time.sleep(0.01)
+        yield client
+
+
+def ask(client: TestClient, key: str | None, budget_ms: float, **more: Any) -> Any:
+    terms = {name: more.pop(name, None) for name in ("fetch", "max_price")}
+    record: dict[str, Any] = {**GIVEN, **more}
+    if key is not None:
+        record["customer_id"] = key
+    body = {"record": record, "budget_ms": budget_ms, **terms}
+    reply = client.post("/v1/predict", json=body)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def states(answer: Any) -> dict[str, str]:
+    return {name: one["state"] for name, one in answer["fetched"].items()}
+
+
+def test_all_columns_that_come_in_time_are_used(client: TestClient) -> None:
+    answer = ask(client, "0.01", 20_000)
+    assert answer["features"] == ["person", "work", "history"]
+    assert states(answer) == {"employer": "came", "orders": "came"}
+    assert answer["fetched"]["orders"]["ms"] >= 9
+    assert answer["fetch_us"] >= 9e3
+    assert answer["elapsed_us"] >= answer["fetch_us"]
+    assert answer["expected_quality"] == 0.9
+    assert answer["price"] == 0.002
+    assert (answer["reason"], answer["budget_met"]) == (None, True)
+
+
+def test_the_answer_is_that_of_a_record_with_all_columns(client: TestClient) -> None:
+    brought = {"job": "pilot", "n_orders": 9, "mean_amount": 75.5}
+    whole = ask(client, None, 20_000, **brought)
+    assert "fetched" not in whole
+    assert ask(client, "0.0", 20_000)["scores"] == whole["scores"]
+
+
+def test_columns_that_the_request_has_are_not_fetched(client: TestClient) -> None:
+    answer = ask(client, "0.0", 20_000, job="clerk")
+    assert states(answer) == {"employer": "given", "orders": "came"}
+    assert answer["features"] == ["person", "work", "history"]
+    null = ask(client, "0.0", 20_000, job=None)
+    assert null["features"] == ["person", "history"]  # no item of the build lacked it
+
+
+def test_a_late_fetch_is_left_behind(client: TestClient) -> None:
+    began_s = time.monotonic()
+    answer = ask(client, f"{NEVER_S}", 900, fetch="all")
+    assert time.monotonic() - began_s < NEVER_S / 2
+    assert answer["features"] == ["person"]
+    assert states(answer) == {"employer": "late", "orders": "late"}
+    assert answer["reason"] == "late_fetch"
+
+
+def test_waiting_ends_when_nothing_more_can_come_in_time(client: TestClient) -> None:
+    # the longest draws of the index take a second, and two of 100 never come
+    answer = ask(client, f"{NEVER_S} patience", 50_000)
+    assert answer["reason"] == "late_fetch"
+    assert answer["elapsed_us"] < 20e6
+
+
+@pytest.mark.parametrize("fault", ["raises", "word"])
+def test_what_fails_or_cannot_be_read_is_left_out(
+    client: TestClient, fault: str
+) -> None:
+    answer = ask(client, f"0.0 {fault}", 20_000)
+    assert states(answer)["orders"] == "failed"
+    assert "history" not in answer["features"]
+    assert answer["reason"] == "late_fetch"
+
+
+def test_nothing_found_is_a_missing_value(client: TestClient) -> None:
+    answer = ask(client, "0.0 nothing", 20_000)
+    assert states(answer) == {"employer": "came", "orders": "came"}
+    assert answer["features"] == ["person", "history"]
+
+
+def test_a_record_without_a_key_is_answered_by_what_it_has(client: TestClient) -> None:
+    answer = ask(client, None, 20_000)
+    assert states(answer) == {"employer": "not_sent", "orders": "not_sent"}
+    assert (answer["features"], answer["reason"]) == (["person"], "missing")
+
+
+def test_a_caller_can_forbid_fetches_and_prices(client: TestClient) -> None:
+    never = ask(client, "0.0", 20_000, fetch="never")
+    assert states(never) == {"employer": "not_sent", "orders": "not_sent"}
+    assert "price" not in never
+    cheap = ask(client, "0.0", 20_000, max_price=0.001)
+    assert states(cheap) == {"employer": "came", "orders": "not_sent"}
+    assert cheap["reason"] == "budget"
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [({"max_price": -1}, "0 or more"), ({"fetch": "some"}, "as_planned")],
+)
+def test_wrong_terms_are_refused(
+    client: TestClient, terms: dict[str, Any], said: str
+) -> None:
+    record = {**GIVEN, "customer_id": "0.0"}
+    reply = client.post("/v1/predict", json={"record": record, **terms})
+    assert reply.status_code == 422 or reply.status_code == 400
+    assert said in reply.text or "fetch" in reply.text
+
+
+def test_many_records_wait_at_once(client: TestClient) -> None:
+    def one(number: int) -> Any:
+        return ask(client, f"0.3{number:03d}", 30_000, fetch="all")
+
+    began_s = time.monotonic()
+    with ThreadPoolExecutor(32) as pool:
+        answers = list(pool.map(one, range(64)))
+    assert {tuple(a["features"]) for a in answers} == {("person", "work", "history")}
+    assert time.monotonic() - began_s < 64 * 0.3 / 2
+
+
+def test_an_index_is_served_without_its_fetches(tmp_path: Path) -> None:
+    path = fetched.save_index(tmp_path)
+    with TestClient(create_app(path)) as client:
+        while client.get("/readyz").status_code != 200:
+            time.sleep(0.01)
+        answer = ask(client, "0.0", 900)
+    assert states(answer) == {"employer": "not_sent", "orders": "not_sent"}
+    assert answer["features"] == ["person"]
