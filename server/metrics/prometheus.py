@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from .counts import Metrics, Samples
+from .fetch_metrics import fetch_metrics
 
 # The values of a sample's labels except `model`, and the sample's value.
 Value = tuple[tuple[str, ...], Any]
@@ -275,7 +276,7 @@ def _samples(metric: Metric) -> list[tuple[str, dict[str, str], float]]:
 
 
 class Families(Collector):
-    """Prometheus collector of the metrics in `FAMILIES` for all models.
+    """Prometheus collector of the metrics of all models, and of all fetches.
 
     The parameters are described in `render`.
     """
@@ -319,6 +320,7 @@ class Families(Collector):
                     counted = value if isinstance(value, tuple) else (value,)
                     metric.add_metric([model.name, *values], *counted)
             yield metric
+        yield from fetch_metrics(self._repository.fetchers)
 
 
 def _model(repository: Repository, name: str) -> Model:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from polydom.server.metrics.fetch_metrics import FETCH_FAMILIES
 from polydom.server.metrics.prometheus import (
     COUNTER,
     FAMILIES,
@@ -24,11 +25,16 @@ def parts() -> dict[str, str]:
 
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
-    """A row for each metric: those of models, then of the whole process."""
+    """A row for each metric: of models, of fetches, then of the whole process."""
     for family in FAMILIES:
         kind = KINDS.get(family.kind, "info")
         labels = ("version",) if kind == "info" else family.labels
         shown = ", ".join(f"`{label}`" for label in ("model", *labels))
         yield f"`{family.name}{ENDS.get(kind, '')}`", kind, shown, family.help
+    for fetch_family in FETCH_FAMILIES:
+        kind = KINDS[fetch_family.kind]
+        shown = ", ".join(f"`{label}`" for label in fetch_family.labels)
+        name = f"`{fetch_family.name}{ENDS.get(kind, '')}`"
+        yield name, kind, shown, fetch_family.help
     yield f"`{WAITING}`", "gauge", "", WAITING_HELP
     yield f"`{THROTTLED}_total`", "counter", "", THROTTLED_HELP

@@ -34,4 +34,15 @@ def exposed_labels(folder: Path) -> dict[str, set[str]]:
     # parts have factors once they were measured, which takes samples and their times
     labels["polydom_rescale_factor"] = {"model", "part", "name"}
     labels["polydom_cpu_throttled_seconds_total"] = set()  # where there are quotas
+    # a server has them if it has fetches
+    labels["polydom_fetch_seconds_bucket"] = {"fetch", "state", "le"}
+    for name in ("fetch_seconds_count", "fetch_seconds_sum"):
+        labels[f"polydom_{name}"] = {"fetch", "state"}
+    for name in (
+        "fetches_in_flight",
+        "fetch_kept_total",
+        "fetch_not_sent_total",
+        "fetch_down",
+    ):
+        labels[f"polydom_{name}"] = {"fetch"}
     return labels
