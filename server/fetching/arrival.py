@@ -35,6 +35,8 @@ class Arrival:
         Time when the key was asked for.
     came_s
         Time when the values came; infinity if they did not.
+    asks
+        Number of requests that asked for the key while it had not come.
     due_s
         Time until which some request can use the values.
     wanted
@@ -43,6 +45,7 @@ class Arrival:
 
     __slots__ = (
         "_waiting",
+        "asks",
         "came_s",
         "due_s",
         "key",
@@ -54,6 +57,7 @@ class Arrival:
 
     def __init__(self, key: ExactKey, due_s: float, sent_s: float) -> None:
         self.key = key
+        self.asks = 1
         self.state: State = "waiting"
         self.values: Values | None = None
         self.sent_s = sent_s

@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadItem, FetchFailed
+from polydom.features.errors import FetchFailed
 from polydom.features.fetches.answers import Values
 from polydom.features.fetches.fetch import Fetch, Key
 
@@ -79,6 +79,7 @@ class Fetcher:
         self._numbers = count()
         self._open: set[Call] = set()  # calls whose arrivals have not ended
         self._calls: set[Call] = set()  # all calls whose tasks have not ended
+        self._settled_s = now()  # when the last call ended
         self._turn_s = 0.0  # when the first key of this turn of the loop was asked for
         self._is_sending_soon = False
         self._is_closed = False
@@ -106,6 +107,7 @@ class Fetcher:
         if arrival is not None:
             arrival.due_s = max(arrival.due_s, due_s)
             arrival.wanted = True
+            arrival.asks += 1
             return arrival
         if self._is_closed or any(part != part for part in key):  # NaN is no key
             return self._refused(exact_key)
@@ -116,12 +118,14 @@ class Fetcher:
         heapq.heappush(self._queue, (due_s, next(self._numbers), arrival))
         return arrival
 
-    def unusable(self, error: BadItem) -> None:
-        """Log, at most once a minute, that a record cannot hold the values that came.
-
-        `error` says which column is wrong, as for a record that has it itself.
-        """
-        self._log.failed(error)
+    def refuse(self) -> None:
+        """Log, at most once a minute, that a record cannot hold what a call brought."""
+        self._log.failed(
+            FetchFailed(
+                "it brought a value that its column cannot hold, as a text is "
+                "for a number"
+            )
+        )
 
     async def close(self) -> None:
         """Cancel all calls, and close connections; arrivals that wait have failed.
@@ -277,8 +281,10 @@ class Fetcher:
         call.is_over = True
         call.timer.cancel()
         self._open.discard(call)
+        since_s, self._settled_s = now_s - self._settled_s, now_s
         for asked_s in {arrival.sent_s for arrival in call.arrivals}:
-            self.latency.add(now_s - asked_s if came else inf)
+            self.latency.add(now_s - asked_s if came else inf, since_s)
+            since_s = 0.0
             self.counts.seconds[state].add_one(now_s - asked_s)
         for arrival, values in zip(call.arrivals, found, strict=True):
             arrival.end(state, values, now_s if came else inf)

@@ -14,6 +14,10 @@ from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
 BOUNDS_S: list[float] = (1e-5 * 1.1 ** np.arange(146)).tolist()
 # Number of calls after which an observation has half of its first weight.
 HALF_LIFE = 1000
+# Seconds after which it has half of its first weight, too, if calls are rare; a pause
+# counts as at most ten of these.
+HALF_LIFE_S = 60.0
+LONGEST_PAUSE_S = 600.0
 # Weight of all draws of the index together is at most that of this many calls.
 DRAWS_WEIGHT = 200.0
 # Share of all weight that may be a rounding error of sums.
@@ -50,9 +54,13 @@ class Latency:
         self._blocks: list[float] = np.add.reduceat(counts, firsts).tolist()
         self._total = each * len(draws)  # weight of all, those that never came, too
 
-    def add(self, took_s: float) -> None:
-        """Add an observation in seconds; infinity if the call failed."""
-        self._weight = weight = self._weight * _GROWTH
+    def add(self, took_s: float, since_s: float = 0.0) -> None:
+        """Add an observation in seconds; infinity if the call failed.
+
+        `since_s` is how long ago the observation before was added.
+        """
+        growth = _GROWTH * 2 ** (min(since_s, LONGEST_PAUSE_S) / HALF_LIFE_S)
+        self._weight = weight = self._weight * growth
         self._total += weight
         place = bisect_left(BOUNDS_S, took_s)
         if place < _BINS:

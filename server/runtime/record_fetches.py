@@ -22,6 +22,8 @@ from .translator import Translator
 TICK_S = 1e-3
 # Seconds by which waits end too late, until they are measured.
 USUAL_LAG_S = 5e-4
+# Seconds after which a fetch is tried that seems too slow for every budget.
+TRIAL_S = 0.5
 # JSON and tensors may bring a whole number as a float; a key needs the number itself.
 WHOLE = 2.0**53
 
@@ -139,6 +141,8 @@ class RecordFetches:
         self._stored = planner.package.fetches
         self._columns = [fetch.columns for fetch in self._stored]
         draws = planner.package.arrivals
+        # When each fetch was last asked
+        self._asked_s = [-math.inf] * len(self._stored)
         # an unoffered fetch is never asked, so that its latency is not needed
         self._latencies = [
             Latency(draws[:, u]) if fetcher is None else fetcher.latency
@@ -167,18 +171,15 @@ class RecordFetches:
         work_s = max(self._planner.time_s(row, request) for row in (best, first))
         waiting.until_s = now_s + left - work_s - self._lag.at(now_s)
         max_price = math.inf if terms.max_price is None else terms.max_price
-        sent = able
-        if mode == "as_planned" or max_price < math.inf:
-            chances = [self._chance(u, left - work_s) for u in range(len(self._stored))]
-            if mode == "all":
-                chances = [1.0] * len(chances)
-            sent = rule.choose(request, gaps, able, chances, left, max_price)
-        for u, key in keys.items():
-            fetcher = self._fetchers[u]
-            if sent >> u & 1 and fetcher is not None:
-                waiting.arrivals[u] = arrival = fetcher.ask(key, waiting.until_s)
-                if arrival.state == "waiting":
-                    waiting.price += rule.prices[u]
+        chances = [self._chance(u, left - work_s) for u in range(len(self._stored))]
+        if mode == "all":
+            chances = [1.0] * len(chances)
+        sent = rule.choose(request, gaps, able, chances, left, max_price)
+        if mode == "all" and max_price == math.inf:
+            sent = able
+        sent |= self._trials(able & ~sent, now_s, max_price)
+        for u in members(sent):
+            self._ask(u, keys[u], waiting)
         return waiting
 
     async def arrive(self, request: Request, waiting: Waiting) -> Request:
@@ -195,6 +196,27 @@ class RecordFetches:
             if late_s > -TICK_S:
                 self._lag.add(max(late_s, 0.0), self._now())
         return self._settled(request, waiting)
+
+    def _ask(self, u: int, key: tuple[Value, ...], waiting: Waiting) -> None:
+        fetcher = self._fetchers[u]
+        assert fetcher is not None
+        self._asked_s[u] = waiting.asked_s
+        waiting.arrivals[u] = arrival = fetcher.ask(key, waiting.until_s)
+        if arrival.state == "waiting" and arrival.asks == 1:
+            waiting.price += self._rule.prices[u]
+
+    def _trials(self, unsent: int, now_s: float, max_price: float) -> int:
+        """Return a mask of the fetches in `unsent` to ask, though they look too slow.
+
+        Otherwise nobody would learn that a source is fast again. A fetcher whose source
+        is down lets only few calls through.
+        """
+        prices, trials = self._rule.prices, 0
+        for u in members(unsent):
+            fetcher, is_due = self._fetchers[u], now_s - self._asked_s[u] >= TRIAL_S
+            if fetcher and (fetcher.down or is_due) and prices[u] <= max_price:
+                trials |= 1 << u
+        return trials
 
     def _keys(
         self, lacked: int, record: Mapping[str, Value]
@@ -260,11 +282,11 @@ class RecordFetches:
         for u in members(waiting.came):
             try:
                 self._translator.read(waiting.merged(1 << u))
-            except BadItem as error:
+            except BadItem:
                 waiting.refused |= 1 << u
                 fetcher = self._fetchers[u]
                 if fetcher is not None:
-                    fetcher.unusable(error)
+                    fetcher.refuse()
         return self._translator.read(waiting.merged(waiting.came))
 
     def _fact(self, waiting: Waiting, u: int) -> Fetched:
