@@ -40,7 +40,8 @@ def read_answers(
         Columns to keep; () for all.
     order
         All columns that the call may bring, in the order of a list of values; () for
-        any, which must come as mappings.
+        any, which must come as mappings; columns whose values no record may hold are
+        left out then.
 
     Raises
     ------
@@ -69,6 +70,8 @@ def read_answers(
         elif len(values) < len(known):
             values = {column: values.get(column) for column in order}
         if not _SAFE.issuperset(map(type, values.values())):
+            if not order:
+                values = {c: v for c, v in values.items() if _is_usable(v)}
             _check_values(name, values)
         found.append(values)
     return found
@@ -115,6 +118,14 @@ def _check_values(name: str, values: dict[str, Any]) -> None:
         elif kind in _SAFE:
             continue
         values[column] = _usable(f"fetch {name!r}: column {column!r}", value)
+
+
+def _is_usable(value: Any) -> bool:
+    try:
+        _usable("", value)
+    except FetchFailed:
+        return False
+    return True
 
 
 def _usable(where: str, value: Any) -> Value:

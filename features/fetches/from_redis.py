@@ -187,9 +187,7 @@ class _Redis:
 
     def _fields(self, of: bytes, fields: Any) -> Any:
         if isinstance(fields, Exception):
-            raise FetchFailed(
-                f"fetch {self.name!r}: {self.place}: {_text(of)!r}: {fields}"
-            )
+            raise FetchFailed(f"{self._where(of)}: {fields}")
         if isinstance(fields, dict):
             found = {_text(field): _value(text) for field, text in fields.items()}
             return found or None
@@ -217,10 +215,10 @@ class _Redis:
                     _decode(fields[column]) if column in fields else None
                     for column in self.columns
                 ]
-            return {column: _decode(value) for column, value in fields.items()}
+            return msgspec.json.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise FetchFailed(
-                self._where(of) + f" holds no JSON object of plain values: {error}"
+                f"{self._where(of)} holds no JSON object of plain values: {error}"
             ) from error
 
     def _where(self, of: bytes) -> str:

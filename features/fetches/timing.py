@@ -90,7 +90,9 @@ async def _time_all(
         await asyncio.wait([call], timeout=fetch.at_most_s)
         took_s = time.monotonic() - sent_s
         if not call.done():
-            left_behind.add(call)  # cancelled at the end: a service may be in between
+            # cancelled only before its connection is closed, which may be in the
+            # middle of an answer
+            left_behind.add(call)
             call.add_done_callback(_forget_error)
         elif call.cancelled():  # by itself: it counts as one that never came
             pass

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ OTHERS = ("postgres", "nobody")
 
 def find_postgres() -> Path | None:
     """Folder of `initdb` and `postgres`: on the path, or Debian's latest."""
+    if sys.platform == "win32":  # it ends otherwise than by signals
+        return None
     on_path = shutil.which("initdb")
     if on_path is not None:
         return Path(on_path).resolve().parent

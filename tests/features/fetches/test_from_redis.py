@@ -67,6 +67,16 @@ def test_strings_hold_objects(redis_server: RedisServer, tmp_path: Path) -> None
     assert bring(bound, (None,)) == [None]
 
 
+def test_parts_that_are_no_values_are_left_out_where_no_column_is_said(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    redis_server.client.set("part:1", '{"a": 1, "b": [1], "c": {}, "d": null}')
+    asked = load_one(
+        tmp_path, redis=redis_server.address, string="part:{id}", at_most_ms=SECONDS
+    )
+    assert bring(asked, (1,)) == [{"a": 1, "d": None}]
+
+
 @pytest.mark.parametrize("text", ["[1]", "{", '{"a": [1]}', '{"a": NaN}', b"\xff"])
 def test_strings_that_hold_something_else_are_refused(
     redis_server: RedisServer, tmp_path: Path, text: Any
