@@ -318,6 +318,39 @@ def test_columns_of_a_fetch_are_one_feature_unless_they_are_grouped(
     assert [one.name for one in found.stored] == features
 
 
+def test_free_text_of_a_fetch_has_features_of_texts(tmp_path: Path) -> None:
+    words = [
+        "the",
+        "customer",
+        "said",
+        "that",
+        "the",
+        "parcel",
+        "came",
+        "late",
+        "and",
+        "was",
+        "open",
+        "again",
+    ]
+    rng = np.random.default_rng(0)
+    notes = [" ".join(rng.choice(words, rng.integers(8, 30))) for _ in range(60)]
+    lines = [f"{k},{note},{k % 7},{k % 2}" for k, note in enumerate(notes)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,note,n,label", *lines]))
+    fetch = {"key": ["id"], "columns": ["note", "n"], "times": "times.csv"}
+    content = {"data": {"table": "t.csv"}, "fetches": {"notes": fetch}}
+    project = Project.from_mapping(content, folder=tmp_path)
+    dataset, _ = take_keys(project, load_data(project, lambda *_: None, tmp_path))
+    found = choose_features(project, dataset)
+    names = [one.name for one in found.stored] + [one.name for one in found.recipes]
+    assert names[0] == "notes"
+    assert names[1:]
+    assert all(name.startswith("note: ") for name in names[1:])
+    times = FetchTimes(np.array([[1.0]]), [])
+    fetched = Fetched.of(project.fetches, times, found.stored)
+    assert fetched.withheld == [(1 << len(found.stored)) - 1, 0]
+
+
 def test_check_says_what_would_be_fetched(tmp_path: Path) -> None:
     found = check_data(make_project(tmp_path), Silence())
     assert "fetch 'score' brings 'risk' by 'customer'" in found.lines()
