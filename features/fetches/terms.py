@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import os
+import re
 import string
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
@@ -14,6 +15,9 @@ from ..errors import BadFetch, FetchFailed
 from .fetch import Call, Close, Columns, Fetch
 
 Pool = TypeVar("Pool")
+# A name, or an address in brackets, and a port. A password with a / that is not written
+# as %2F does not look like it.
+HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:\d*)?")
 
 
 class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -85,10 +89,11 @@ def address_in(where: str, text: str, schemes: Sequence[str]) -> str:
     address = filled_in(where, text)
     try:
         parts = urlsplit(address)
-        usable = parts.scheme in schemes and (parts.port or 1) > 0
-    except ValueError:  # such as a port that is no number
-        usable = False
-    if not usable:
+    except ValueError:  # such as a bracket that is not closed
+        parts = urlsplit("")
+    # PostgreSQL may have several hosts, each with a port
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    if parts.scheme not in schemes or not all(map(HOST.fullmatch, hosts)):
         needed = " or ".join(f"{scheme}://" for scheme in schemes)
         raise BadFetch(f"{where} is no address that begins with {needed}")
     return address
@@ -97,8 +102,7 @@ def address_in(where: str, text: str, schemes: Sequence[str]) -> str:
 def place_of(address: str) -> str:
     """Return the host and port of an address for a message, without any password."""
     parts = urlsplit(address)
-    host = parts.hostname or parts.path or "the default host"
-    return f"{host}:{parts.port}" if parts.port else host
+    return parts.netloc.rpartition("@")[2] or parts.path or "the default host"
 
 
 def import_library(name: str, module: str, extra: str) -> Any:

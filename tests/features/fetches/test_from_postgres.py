@@ -58,6 +58,14 @@ def test_all_columns_come_where_none_is_said(
     assert bring(asked, (17,)) == [row]
 
 
+def test_the_second_of_several_hosts_is_asked(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    several = server.address.replace(server.place, f"127.0.0.1:1,{server.place}")
+    asked = load_one(tmp_path, postgres=several, query=QUERY, at_most_ms=SECONDS)
+    assert bring(asked.bound_to(["id"], ["n"]), (17,)) == [{"n": 3}]
+
+
 def test_several_key_columns_are_several_arrays(
     server: PostgresServer, tmp_path: Path
 ) -> None:

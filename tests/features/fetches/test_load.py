@@ -78,6 +78,8 @@ def test_variables_are_filled_in(
         ),
         ("[a]\nhttp = 'localhost'", "http is no address that begins with http:// or"),
         ("[a]\nhttp = 'http://h:x/'", "http is no address that begins with http://"),
+        ("[a]\nhttp = 'http://[::1/'", "http is no address that begins with http://"),
+        ("[a]\nhttp = 'http://u:s3cret/@h/'", "http is no address that begins with"),
         ("[a]\nhttp = 'redis://s3cret'", "http is no address that begins with http"),
         ("[a]\nhttp = '$NO_SUCH'", "variable NO_SUCH, which is not set"),
         ("[a]\nhttp = 'http://h/$'", "http has a $ without the name of an environm"),
