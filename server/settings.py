@@ -45,6 +45,9 @@ class Settings:
     audit
         Share of early exits, in [0, 1], after which the whole plan is also computed, to
         compare the two answers.
+    mean_price
+        Price that fetches may cost per request in the mean, in each process; None for
+        no limit. Then what has a price is fetched wherever it can gain something.
     samples
         Callers that may see single training items: "nobody", "everybody", or "here" for
         callers whose Host header means this machine, such as `localhost`.
@@ -59,6 +62,7 @@ class Settings:
     correct: bool = True
     rescale: bool = True
     audit: float = 0.0
+    mean_price: float | None = None
     samples: Shown = "nobody"
 
     def __post_init__(self) -> None:
@@ -67,6 +71,8 @@ class Settings:
             value = getattr(self, name)
             if not 0 < value < math.inf:
                 raise BadInput(f"{name} is {value!r}; it must be finite and above 0")
+        if self.mean_price is not None and not 0 <= self.mean_price < math.inf:
+            raise BadInput(f"mean_price is {self.mean_price!r}; 0 or more is needed")
         if not 0 <= self.audit <= 1:
             raise BadInput(f"audit is {self.audit!r}; it must be in [0, 1]")
 

@@ -31,6 +31,7 @@ from .fetched import Fetched
 from .learner_race import LearnerChoice
 from .prepare import Prepared
 from .training.decisions.decision import Decision
+from .training.item_gains import fit_item_gains
 from .training.refit import KeptModels
 from .training.search.search_sets import SearchedSets
 from .training.train_sets import Trainer
@@ -97,6 +98,7 @@ def package_index(
         intervals=intervals_of(masks, data, trainer),
         fetches=fetched.stored,
         arrivals=fetched.draws,
+        gains=fit_item_gains(fetched.stored, masks, qualities, data, trainer),
     )
     package, qualities = add_rungs(package, qualities, rungs)
     package = without_unneeded(package)

@@ -19,6 +19,7 @@ from polydom.models.scoring.classifier import border_of
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 
+from .item_gains import ItemGains
 from .quality import Task, task_of
 from .stored_features import Learned, StoredFeature, load_extractor
 from .stored_fetches import StoredFetch
@@ -93,6 +94,8 @@ class Package:
     # (M, U) float64: Joint draws of the fetches' arrival times, in seconds from
     # sending; infinite if a fetch never came
     arrivals: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    # What items gain by the columns of fetches that have a price
+    gains: ItemGains = field(default_factory=ItemGains.none)
 
     @property
     def numeric(self) -> bool:

@@ -4,9 +4,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
+from typing import NamedTuple
 
 from polydom.features.items import Gaps
 from polydom.indexer.index.column_needs import ColumnNeeds
+from polydom.indexer.index.item_gains import gain_at
 from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
 
 from ..engine.planning.planner import Planner
@@ -17,6 +19,15 @@ from .latency import Latency
 # and of what is paid for.
 MOST_WEIGHED = 8
 MOST_PAID = 5
+
+
+class Purse(NamedTuple):
+    """What one record may be charged for, and how sure its answer is already."""
+
+    most: float = math.inf  # Largest price of all its fetches together
+    worth: float = 0.0  # Quality that a unit of price must gain
+    # Margin of the model that can answer now; None if it is not known
+    margin: float | None = None
 
 
 class FetchRule:
@@ -36,6 +47,10 @@ class FetchRule:
             sum(columns.bits[name] for name in fetch.columns) for fetch in fetches
         )
         self.prices = tuple(sum(fetch.price.values()) for fetch in fetches)
+        # mask of the fetches with a price
+        self.with_price = sum(1 << u for u, price in enumerate(self.prices) if price)
+        self._masks: list[int] = planner.package.masks.tolist()
+        self._curves = planner.package.gains.curves()
 
     def lacked(self, gaps: Gaps) -> int:
         """Return a mask of the fetches that bring a column which a record lacks."""
@@ -62,36 +77,86 @@ class FetchRule:
         quality = self._planner.qualities[self.row(request, gaps, came, left)]
         return quality if quality >= request.min_quality else 0.0
 
-    def choose(
+    def free(
         self,
         request: Request,
         gaps: Gaps,
         able: int,
         chances: Sequence[float],
         left: float,
-        max_price: float,
     ) -> int:
-        """Return a mask of the fetches to send, of those in the mask `able`.
+        """Return a mask of the fetches without a price to send, of those in `able`.
 
-        `chances` (U,) are those of each fetch to come in time. A free fetch is sent if
-        it may raise the expected quality by `LEAST_GAIN`. Of the first `MOST_PAID`
-        fetches with a price that may do so, the cheapest combination is sent whose
-        expected quality is within `LEAST_GAIN` of the best that `max_price` allows.
+        `chances` (U,) are those of each fetch to come in time. A fetch is sent if it
+        may raise the expected quality by `LEAST_GAIN`, alone or in addition to others.
         """
         quality = partial(self.quality, request, gaps, left)
-        useful = self._useful(able, chances, quality)
-        paid = [u for u in members(useful) if self.prices[u]][:MOST_PAID]
-        sent = useful & ~sum(1 << u for u in range(len(self.prices)) if self.prices[u])
-        free, best = sent, 0.0
-        if not paid:
-            return sent
-        for price, some in sorted(self._combinations(paid)):
-            if price > max_price:
-                break
-            own = expected_quality(free | some, chances, quality)
-            if not some or own >= best + LEAST_GAIN:
-                sent, best = free | some, own
+        least, most, sent = quality(0), quality(able), 0
+        for u in members(able & ~self.with_price):
+            own = 1 << u
+            gain = max(quality(own) - least, most - quality(able & ~own))
+            sent |= own if gain * chances[u] >= LEAST_GAIN else 0
         return sent
+
+    def paid(
+        self,
+        request: Request,
+        gaps: Gaps,
+        came: int,
+        pending: int,
+        able: int,
+        chances: Sequence[float],
+        left: float,
+        purse: Purse,
+    ) -> int:
+        """Return a mask of the fetches with a price to send, of those in `able`.
+
+        Fetches in the masks `came` and `pending` have come, or may come; `chances` (U,)
+        are those of the others and of pending ones to come in time. Every combination
+        of the first `MOST_PAID` fetches is weighed. The best has the largest expected
+        quality less the worth of its price. Of those within `LEAST_GAIN` of the best,
+        the cheapest is sent.
+        """
+        able &= self.with_price
+        quality = self._of_item(request, gaps, came, left, purse.margin)
+        sure = [1.0 if came >> u & 1 else own for u, own in enumerate(chances)]
+        sent, best = 0, -math.inf
+        for price, some in sorted(self._combinations(members(able)[:MOST_PAID])):
+            if price > purse.most:
+                break
+            own = expected_quality(came | pending | some, sure, quality)
+            own -= purse.worth * price
+            if own >= best + LEAST_GAIN:
+                sent, best = some, own
+        return sent
+
+    def _of_item(
+        self,
+        request: Request,
+        gaps: Gaps,
+        came: int,
+        left: float,
+        margin: float | None,
+    ) -> Callable[[int], float]:
+        """Return a function from fetches that have come to this item's quality.
+
+        `margin` is that of the model for `came`. Without it, or if the build fitted no
+        gains for a model, the function returns the quality that all items have.
+        """
+        quality = partial(self.quality, request, gaps, left)
+        if margin is None or not self._curves or request.min_quality:
+            return quality
+        masks, known = self._masks, margin
+        asked = self.row(request, gaps, came, left)
+
+        def of_item(some: int) -> float:
+            row = self.row(request, gaps, some, left)
+            curve = self._curves.get((masks[asked], masks[row]))
+            if curve is None:
+                return quality(some)
+            return self._planner.qualities[asked] + gain_at(curve, known)
+
+        return of_item
 
     def latest_s(
         self,
@@ -120,21 +185,6 @@ class FetchRule:
             asked_s + latencies[u].last_useful_s(until_s - asked_s, gain)
             for u, asked_s in pending.items()
         )
-
-    def _useful(
-        self, able: int, chances: Sequence[float], quality: Callable[[int], float]
-    ) -> int:
-        """Return a mask of the fetches that may raise the quality by `LEAST_GAIN`.
-
-        A fetch may do so alone, or in addition to all others. The gain counts with the
-        chance that the fetch comes in time.
-        """
-        least, most, useful = quality(0), quality(able), 0
-        for u in members(able):
-            own = 1 << u
-            gain = max(quality(own) - least, most - quality(able & ~own))
-            useful |= own if gain * chances[u] >= LEAST_GAIN else 0
-        return useful
 
     def _combinations(self, paid: Sequence[int]) -> Iterator[tuple[float, int]]:
         """Yield the price and the mask of every set of some fetches."""

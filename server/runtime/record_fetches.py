@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from polydom.features.errors import BadItem
+from polydom.features.fetches.fetch import Key
 from polydom.features.items import Gaps, Item, Value
 
 from ..engine.request import FetchOutcome, Outcome, Request
 from ..engine.send_time import SendTime
 from ..fetching.arrival import Arrival
-from ..fetching.fetch_rule import FetchRule, members
+from ..fetching.fetch_rule import FetchRule, Purse, members
 from ..fetching.fetcher import Fetcher
 from ..fetching.latency import Latency
+from ..fetching.mean_price import MeanPrice
 from ..schema.wire import Fetched, FetchMode, FetchState, Terms
 from .translator import Translator
 
@@ -24,6 +26,9 @@ TICK_S = 1e-3
 USUAL_LAG_S = 5e-4
 # Seconds after which a fetch is tried that seems too slow for every budget.
 TRIAL_S = 0.5
+# Share of a fetch's chance to come in time that waiting with a purchase leaves, and the
+# number of steps by which the time for it is found.
+LATE_SHARE, HALVINGS = 0.95, 8
 # JSON and tensors may bring a whole number as a float; a key needs the number itself.
 WHOLE = 2.0**53
 
@@ -41,10 +46,14 @@ class Waiting:
         "able",
         "arrivals",
         "asked_s",
+        "decide_s",
         "gaps",
+        "keys",
+        "max_price",
         "patient",
         "price",
         "refused",
+        "undecided",
         "until_s",
     )
 
@@ -62,6 +71,12 @@ class Waiting:
         self.asked_s = asked_s
         self.patient = patient  # True to wait until the deadline, whatever it gains
         self.able = 0  # mask of the fetches that could be asked
+        self.keys: dict[int, Key] = {}  # key of each of them
+        # mask of the fetches with a price of which is not decided whether to ask them,
+        # and the time to decide
+        self.undecided = 0
+        self.decide_s = -math.inf
+        self.max_price = math.inf  # of all fetches together
         self.price = 0.0  # price of the calls that were made for this record
         # mask of the fetches whose values cannot be used
         self.refused = 0
@@ -141,6 +156,8 @@ class RecordFetches:
         self._stored = planner.package.fetches
         self._columns = [fetch.columns for fetch in self._stored]
         draws = planner.package.arrivals
+        dearest = max(self._rule.prices, default=0.0)
+        self._mean_price = MeanPrice(translator.settings.mean_price, dearest)
         # When each fetch was last asked
         self._asked_s = [-math.inf] * len(self._stored)
         # an unoffered fetch is never asked, so that its latency is not needed
@@ -166,61 +183,109 @@ class RecordFetches:
         if mode == "never" or not keys:
             return waiting
         able = waiting.able = sum(1 << u for u in keys)
+        waiting.keys = keys
         best = rule.row(request, gaps, able, left)
         first = rule.row(request, gaps, 0, left)
         work_s = max(self._planner.time_s(row, request) for row in (best, first))
         waiting.until_s = now_s + left - work_s - self._lag.at(now_s)
-        max_price = math.inf if terms.max_price is None else terms.max_price
-        chances = [self._chance(u, left - work_s) for u in range(len(self._stored))]
-        if mode == "all":
-            chances = [1.0] * len(chances)
-        sent = rule.choose(request, gaps, able, chances, left, max_price)
-        if mode == "all" and max_price == math.inf:
-            sent = able
-        sent |= self._trials(able & ~sent, now_s, max_price)
+        waiting.max_price = math.inf if terms.max_price is None else terms.max_price
+        chances = self._chances(waiting)
+        sent = able & ~rule.with_price
+        if mode == "as_planned":
+            sent = rule.free(request, gaps, able, chances, left)
+            sent |= self._trials(able & ~rule.with_price & ~sent, now_s)
         for u in members(sent):
-            self._ask(u, keys[u], waiting)
+            self._ask(u, waiting)
+        waiting.undecided = able & rule.with_price
+        if mode == "as_planned" and waiting.undecided and waiting.pending:
+            waiting.decide_s = self._latest_purchase_s(waiting)
+        elif waiting.undecided:  # nothing can be learned by waiting with a purchase
+            self._buy(request, waiting)
         return waiting
 
     async def arrive(self, request: Request, waiting: Waiting) -> Request:
         """Wait for fetches; return the request with all columns that have come.
 
         The wait ends when every fetch has come or failed, when the rest of the budget
-        is needed to answer, or when what may still come gains too little.
+        is needed to answer, or when what may still come gains too little. What has a
+        price is bought as late as possible: then most of the free columns have come,
+        and the item may be sure without it.
         """
         while True:
-            until_s = self._wait_until(request, waiting)
-            if until_s - self._now() < TICK_S or request.caller.gone:
+            now_s, until_s = self._now(), self._wait_until(request, waiting)
+            if waiting.undecided:
+                if until_s - now_s < TICK_S or now_s >= waiting.decide_s:
+                    self._buy(request, waiting)
+                    continue
+                until_s = min(until_s, waiting.decide_s)
+            if until_s - now_s < TICK_S or request.caller.gone:
                 break
             late_s = await waiting.next(until_s, self._now)
             if late_s > -TICK_S:
                 self._lag.add(max(late_s, 0.0), self._now())
         return self._settled(request, waiting)
 
-    def _ask(self, u: int, key: tuple[Value, ...], waiting: Waiting) -> None:
+    def _buy(self, request: Request, waiting: Waiting) -> None:
+        """Ask for the fetches with a price that are worth it for this record."""
+        able, waiting.undecided = waiting.undecided, 0
+        left = request.budget.left(waiting.asked_s)
+        chances = self._chances(waiting)
+        if waiting.patient:
+            chances = [1.0] * len(chances)
+        worth, margin = self._mean_price.worth, self._margin(request, waiting, left)
+        purse = Purse(waiting.max_price, worth, margin)
+        came, pending = waiting.came, waiting.pending
+        bought = self._rule.paid(
+            request, waiting.gaps, came, pending, able, chances, left, purse
+        )
+        for u in members(bought):
+            self._ask(u, waiting)
+
+    def _margin(self, request: Request, waiting: Waiting, left: float) -> float | None:
+        """Return the margin of the best model for what has come; None if unknown."""
+        row = self._rule.row(request, waiting.gaps, waiting.came, left)
+        item = self._read(waiting) if waiting.came else request.item
+        return self._planner.margin(row, item)
+
+    def _chances(self, waiting: Waiting) -> list[float]:
+        """Return each fetch's chance to come in time if it is asked now."""
+        left_s = waiting.until_s - self._now()
+        return [self._chance(u, left_s) for u in range(len(self._stored))]
+
+    def _latest_purchase_s(self, waiting: Waiting) -> float:
+        """Return the time until which a purchase is about as likely to be in time."""
+        now_s = self._now()
+        until_s = latest_s = waiting.until_s
+        for u in members(waiting.undecided):
+            least = LATE_SHARE * self._chance(u, until_s - now_s)
+            low_s, high_s = now_s, until_s
+            for _ in range(HALVINGS):
+                middle_s = (low_s + high_s) / 2
+                if self._chance(u, until_s - middle_s) >= least:
+                    low_s = middle_s
+                else:
+                    high_s = middle_s
+            latest_s = min(latest_s, low_s)
+        return latest_s
+
+    def _ask(self, u: int, waiting: Waiting) -> None:
         fetcher = self._fetchers[u]
         assert fetcher is not None
         self._asked_s[u] = waiting.asked_s
-        waiting.arrivals[u] = arrival = fetcher.ask(key, waiting.until_s)
+        arrival = fetcher.ask(waiting.keys[u], waiting.until_s)
+        waiting.arrivals[u] = arrival
         if arrival.state == "waiting" and arrival.asks == 1:
             waiting.price += self._rule.prices[u]
 
-    def _trials(self, unsent: int, now_s: float, max_price: float) -> int:
+    def _trials(self, unsent: int, now_s: float) -> int:
         """Return a mask of the fetches in `unsent` to ask, though they look too slow.
 
-        Otherwise nobody would learn that a source is fast again. A fetcher whose source
-        is down lets only few calls through.
+        Otherwise nobody would learn that a source is fast again.
         """
-        prices, trials = self._rule.prices, 0
-        for u in members(unsent):
-            fetcher, is_due = self._fetchers[u], now_s - self._asked_s[u] >= TRIAL_S
-            if fetcher and (fetcher.down or is_due) and prices[u] <= max_price:
-                trials |= 1 << u
-        return trials
+        last_s = now_s - TRIAL_S
+        return sum(1 << u for u in members(unsent) if self._asked_s[u] <= last_s)
 
-    def _keys(
-        self, lacked: int, record: Mapping[str, Value]
-    ) -> dict[int, tuple[Value, ...]]:
+    def _keys(self, lacked: int, record: Mapping[str, Value]) -> dict[int, Key]:
         """Return the keys of the fetches in `lacked` that can be asked for."""
         keys = {}
         for u, fetch in enumerate(self._stored):
@@ -232,9 +297,14 @@ class RecordFetches:
         return keys
 
     def _chance(self, u: int, left_s: float) -> float:
+        """Return a fetch's chance to come within `left_s` seconds.
+
+        It is 1 if the source is down: the fetcher then lets only probes through, which
+        tell when it is up again.
+        """
         fetcher = self._fetchers[u]
-        if fetcher is None or fetcher.down:
-            return 0.0
+        if fetcher is not None and fetcher.down:
+            return 1.0
         return self._latencies[u].chance(0.0, left_s)
 
     def _wait_until(self, request: Request, waiting: Waiting) -> float:
@@ -264,6 +334,7 @@ class RecordFetches:
             fetch.name: self._fact(waiting, u) for u, fetch in enumerate(self._stored)
         }
         now_s = self._now()
+        self._mean_price.add(waiting.price)
         outcome = FetchOutcome(
             fetched,
             now_s - waiting.asked_s,

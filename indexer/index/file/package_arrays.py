@@ -23,6 +23,7 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.stored_arrays import Stored
 
 from ..built_facts import LARGEST
+from ..item_gains import ItemGains
 from ..package import MOST_BITS, Orders, Package
 from ..stored_features import StoredFeature
 from ..stored_fetches import StoredFetch
@@ -93,6 +94,7 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
         arrays |= _under(f"networks/{position}", network.arrays())
     if package.fetches:
         arrays["fetches/arrivals"] = np.minimum(package.arrivals, NEVER)
+        arrays |= _under("gains", package.gains.arrays())
     if package.early_exits:
         arrays |= {"whole_s": package.whole_s, "mean_s": package.mean_s}
     for row, exits in enumerate(package.early_exits):
@@ -144,6 +146,7 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
         intervals=_take_if_there(arrays, "intervals", (0, 2)),
         fetches=tuple(facts.fetches or ()),
         arrivals=_arrivals(arrays),
+        gains=ItemGains.from_arrays(_gains(arrays)),
     )
     check_package(package)
     return package
@@ -302,6 +305,13 @@ def _margins(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...]
 def _arrivals(arrays: Mapping[str, Array]) -> Array:
     arrivals = _take_if_there(arrays, "fetches/arrivals", (0, 0))
     return np.where(arrivals < NEVER, arrivals, np.inf)
+
+
+def _gains(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    if "gains/pairs" not in arrays:
+        return {}
+    axes = {"pairs": ("<u8", 2), "margins": ("<f8", 2), "gains": ("<f8", 2)}
+    return {name: _take(arrays, f"gains/{name}", *form) for name, form in axes.items()}
 
 
 def _ends(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], ...]:

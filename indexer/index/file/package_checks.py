@@ -84,6 +84,8 @@ def _check_fetches(package: Package) -> None:
         raise BadIndexFile(f"damaged: {fault}")
     if package.fetches and (package.kind != "record" or _unit_of(package) != "s"):
         raise BadIndexFile("damaged: fetches are only for records, and for seconds")
+    if not np.isin(package.gains.pairs, package.masks).all():
+        raise BadIndexFile("damaged: it has gains of sets that are no candidates")
 
 
 def _unit_of(package: Package) -> str:

@@ -80,6 +80,14 @@ Audit = Annotated[
         "answers.",
     ),
 ]
+MeanPrice = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        help="Price that fetches may cost per request in the mean; default: no limit.",
+        show_default=False,
+    ),
+]
 # the options for limits,
 BodyLimit = Annotated[
     int, typer.Option(min=1, help="Maximum bytes of a request's body.")
@@ -159,6 +167,7 @@ def serve(
     rescale: Rescale = DEFAULTS.rescale,
     correct: Correct = DEFAULTS.correct,
     audit: Audit = DEFAULTS.audit,
+    mean_price: MeanPrice = None,
     body_limit: BodyLimit = DEFAULTS.body_limit,
     intake_limit: IntakeLimit = DEFAULTS.intake_limit,
     image_limit: ImageLimit = DEFAULTS.image_limit,
@@ -200,6 +209,7 @@ def serve(
         correct=correct,
         rescale=rescale,
         audit=audit,
+        mean_price=mean_price,
         samples=who_sees_samples(samples, host, token_file),
     )
     if not 0 <= leave_s < math.inf:

@@ -117,10 +117,7 @@ class TimedExecution(Execution):
             return False
         planner, row = self._planner, plan.answers[k]
         code, scores = self._ask(row)
-        border = planner.borders[row]
-        second, best = sorted(scores)[-2:]
-        lead = best - second if border is None else 2 * abs(scores[1] - border)
-        if lead <= margin:
+        if (lead := planner.lead(row, scores)) is None or lead <= margin:
             return False
         barred = planner.barred
         return barred is None or planner.package.models[row].classes[code] != barred

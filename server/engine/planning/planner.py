@@ -9,9 +9,9 @@ import numpy as np
 
 from polydom.features.costs.polynomials import cost_at, costs_at
 from polydom.features.costs.stopwatch import busy_clock
-from polydom.features.errors import BadItem, FeatureFailed
+from polydom.features.errors import BadItem, BadRow, FeatureFailed
 from polydom.features.extract import Extractor
-from polydom.features.items import Item
+from polydom.features.items import Item, ReadRecord
 from polydom.features.sizes import Size
 from polydom.features.wording import listed
 from polydom.indexer.index.column_needs import coming_together
@@ -227,6 +227,33 @@ class Planner:
         """
         cost = self.cost(row, request.item.size) + self._more(request)
         return cost * self._drift_at(self.now()) + self.answering.more_s
+
+    def margin(self, row: int, item: Item) -> float | None:
+        """Return by how much a row's best class leads the second for an item.
+
+        Returns None if the row of features is not read yet, or if the row's model has
+        fewer than two classes or cannot use the item.
+        """
+        if type(item.payload) is not ReadRecord or self.package.numeric:
+            return None
+        try:
+            _, scores = self.package.models[row].answer(item.payload.row)
+        except BadRow:
+            return None
+        return self.lead(row, scores)
+
+    def lead(self, row: int, scores: Sequence[float]) -> float | None:
+        """Return by how much the best score leads, or the distance from a threshold.
+
+        Where a row's model chooses by a threshold, it is twice the distance from it.
+        """
+        if len(scores) < 2:
+            return None
+        border = self.borders[row]
+        if border is not None:
+            return 2 * abs(scores[1] - border)
+        second, best = sorted(scores)[-2:]
+        return best - second
 
     def top_of(self, item: Item) -> tuple[int, float]:
         """Return (row, cost) of the best candidate that needs no missing column."""

@@ -1,18 +1,22 @@
 """A record's fetches are chosen by what they can gain in time, and by their price."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.items import Item
+from polydom.features.items import Gaps, Item
+from polydom.indexer.index.item_gains import KNOTS, ItemGains
 from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Request
-from polydom.server.fetching.fetch_rule import FetchRule, expected_quality
+from polydom.server.fetching.fetch_rule import FetchRule, Purse, expected_quality
 from polydom.server.runtime.known_columns import KnownColumns
 from polydom.server.runtime.translator import Translator
 from polydom.server.settings import Settings
@@ -43,12 +47,17 @@ def request_of(item: Item, min_quality: float = 0.0) -> Request:
     return Request(item, Deadline(50.0, LEFT_S), min_quality=min_quality)
 
 
-def choose(
-    able: int, chances: tuple[float, float], max_price: float = math.inf, **own: object
-) -> int:
-    item = item_of(**(own or {"age": 31, "height": 1.7}))
+def send(able: int, chances: tuple[float, float], purse: Purse = Purse()) -> int:  # noqa: B008
+    """The fetches that are sent, of those that are able to come."""
+    request, gaps = asked()
+    free = RULE.free(request, gaps, able, chances, LEFT_S)
+    return free | RULE.paid(request, gaps, 0, free, able, chances, LEFT_S, purse)
+
+
+def asked(min_quality: float = 0.0) -> tuple[Request, Gaps]:
+    item = item_of(age=31, height=1.7)
     assert item.gaps is not None
-    return RULE.choose(request_of(item), item.gaps, able, chances, LEFT_S, max_price)
+    return request_of(item, min_quality), item.gaps
 
 
 def test_a_column_that_the_record_names_is_not_lacked() -> None:
@@ -64,34 +73,63 @@ def test_a_column_that_the_record_names_is_not_lacked() -> None:
 
 
 def test_fetches_raise_the_best_row_that_can_answer() -> None:
-    item = item_of(age=31, height=1.7)
-    assert item.gaps is not None
-    found = [RULE.row(request_of(item), item.gaps, came, LEFT_S) for came in range(4)]
-    assert found == [1, 3, 5, 7]
+    request, gaps = asked()
+    assert [RULE.row(request, gaps, came, LEFT_S) for came in range(4)] == [1, 3, 5, 7]
     # 25 us pay for the prior alone, whatever comes
-    assert RULE.row(request_of(item), item.gaps, BOTH, 25e-6) == 0
+    assert RULE.row(request, gaps, BOTH, 25e-6) == 0
 
 
 def test_a_quality_below_the_wanted_one_is_worth_nothing() -> None:
-    item = item_of(age=31, height=1.7)
-    assert item.gaps is not None
-    asked = request_of(item, min_quality=0.78)
-    found = [RULE.quality(asked, item.gaps, LEFT_S, came) for came in range(4)]
+    request, gaps = asked(min_quality=0.78)
+    found = [RULE.quality(request, gaps, LEFT_S, came) for came in range(4)]
     assert found == [0.0, 0.0, 0.8, 0.9]
 
 
 def test_what_cannot_come_in_time_is_not_sent() -> None:
-    assert choose(BOTH, (1.0, 1.0)) == BOTH
-    assert choose(BOTH, (1.0, 0.0)) == EMPLOYER
-    assert choose(BOTH, (1e-4, 1.0)) == ORDERS
-    assert choose(ORDERS, (1.0, 1.0)) == ORDERS
-    assert choose(0, (1.0, 1.0)) == 0
+    assert send(BOTH, (1.0, 1.0)) == BOTH
+    assert send(BOTH, (1.0, 0.0)) == EMPLOYER
+    assert send(BOTH, (1e-4, 1.0)) == ORDERS
+    assert send(ORDERS, (1.0, 1.0)) == ORDERS
+    assert send(0, (1.0, 1.0)) == 0
 
 
 def test_no_more_is_paid_than_allowed() -> None:
-    assert choose(BOTH, (1.0, 1.0), max_price=0.0019) == EMPLOYER
-    assert choose(BOTH, (1.0, 1.0), max_price=0.002) == BOTH
-    assert choose(ORDERS, (1.0, 1.0), max_price=0.0) == 0
+    assert send(BOTH, (1.0, 1.0), Purse(most=0.0019)) == EMPLOYER
+    assert send(BOTH, (1.0, 1.0), Purse(most=0.002)) == BOTH
+    assert send(ORDERS, (1.0, 1.0), Purse(most=0.0)) == 0
+
+
+def test_what_gains_less_than_its_price_is_worth_is_not_bought() -> None:
+    # with `employer`, `orders` raises the quality from .75 to .9 for .002
+    assert send(BOTH, (1.0, 1.0), Purse(worth=74.0)) == BOTH
+    assert send(BOTH, (1.0, 1.0), Purse(worth=76.0)) == EMPLOYER
+
+
+def with_gains(gains: Sequence[float]) -> FetchRule:
+    """The rule of an index that knows what items gain by `orders`, by margin."""
+    assert INDEX.package is not None
+    curve = np.linspace(0.0, 1.0, KNOTS)
+    own = ItemGains(
+        np.array([[0b001, 0b101]], np.uint64), curve[None], np.array(gains)[None]
+    )
+    index = replace(INDEX, package=replace(INDEX.package, gains=own))
+    own_planner = Planner(index, INDEX.package.extractor(), now=Clock())
+    return FetchRule(own_planner, KnownColumns.of(own_planner.package))
+
+
+def test_an_item_of_which_the_model_is_sure_buys_nothing() -> None:
+    rule = with_gains(np.linspace(0.3, 0.0, KNOTS).tolist())
+    request, gaps = asked()
+
+    def bought(margin: float | None, worth: float = 0.0) -> int:
+        purse = Purse(math.inf, worth, margin)
+        chances = (0.0, 1.0)
+        return rule.paid(request, gaps, 0, 0, ORDERS, chances, LEFT_S, purse)
+
+    assert bought(0.0) == bought(0.9) == bought(None) == ORDERS
+    assert bought(1.0) == 0
+    assert bought(0.5, worth=74.0) == ORDERS  # gains .15 for .002
+    assert bought(0.5, worth=76.0) == 0
 
 
 @given(
@@ -116,21 +154,24 @@ def test_expected_quality_is_the_mean_over_all_outcomes(
     assert found == pytest.approx(total, abs=1e-12)
 
 
-@given(chances=st.tuples(st.floats(0, 1), st.floats(0, 1)), price=st.floats(0, 0.004))
+@given(
+    chances=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    most=st.floats(0, 0.004),
+    worth=st.floats(0, 100),
+)
 def test_no_other_combination_is_expected_to_be_better(
-    chances: tuple[float, float], price: float
+    chances: tuple[float, float], most: float, worth: float
 ) -> None:
-    item = item_of(age=31, height=1.7)
-    assert item.gaps is not None
-    gaps, request = item.gaps, request_of(item)
-    sent = RULE.choose(request, gaps, BOTH, chances, LEFT_S, price)
+    request, gaps = asked()
+    sent = send(BOTH, chances, Purse(most, worth))
 
     def value(some: int) -> float:
-        return expected_quality(
+        own = expected_quality(
             some, chances, lambda came: RULE.quality(request, gaps, LEFT_S, came)
         )
+        return own - worth * 0.002 * (some >> 1)
 
-    allowed = [some for some in range(4) if some in (0, EMPLOYER) or price >= 0.002]
+    allowed = [some for some in range(4) if some in (0, EMPLOYER) or most >= 0.002]
     # a fetch that gains less than `LEAST_GAIN` is left out, and there are two of them
     assert value(sent) >= max(map(value, allowed)) - 2 * LEAST_GAIN
     assert sent in allowed
