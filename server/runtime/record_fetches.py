@@ -329,7 +329,9 @@ class RecordFetches:
         item = self._read(waiting) if waiting.came else request.item
         left = request.budget.left(waiting.asked_s)
         asked = sum(1 << u for u in waiting.arrivals)
-        hoped = self._rule.quality(request, waiting.gaps, left, asked)
+        # for which a fetch found nothing, nobody hopes any more
+        gaps, missed = item.gaps or Gaps(), asked & ~waiting.came
+        hoped = self._rule.quality(request, gaps, left, missed)
         fetched = {
             fetch.name: self._fact(waiting, u) for u, fetch in enumerate(self._stored)
         }

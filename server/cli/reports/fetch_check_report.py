@@ -27,9 +27,13 @@ def show_checks(checks: Sequence["FetchCheck"], console: "Console") -> None:
     for one in checks:
         if one.error:
             print_line(console, f"failed: {one.error}")
+        if one.empty and not one.came:
+            said = "found nothing for any key: does it name keys as its source does?"
+            print_line(console, f"fetch {one.fetch!r} {said}")
     skews = [(one.fetch, skew) for one in checks for skew in one.columns]
     if not skews:
-        print_line(console, "the table has no column that a fetch brings")
+        if any(one.came for one in checks):
+            print_line(console, "the table has no column that a fetch brings")
         return
     differ = [
         (fetch, skew.column, f"{skew.differ / max(skew.rows, 1):.1%}")

@@ -127,7 +127,7 @@ def test_what_fails_or_cannot_be_read_is_left_out(
 def test_nothing_found_is_a_missing_value(client: TestClient) -> None:
     answer = ask(client, "0.0 nothing", 20_000)
     assert states(answer) == {"employer": "came", "orders": "came"}
-    assert answer["features"] == ["person", "history"]
+    assert (answer["features"], answer["reason"]) == (["person", "history"], "missing")
 
 
 def test_a_record_without_a_key_is_answered_by_what_it_has(client: TestClient) -> None:

@@ -97,6 +97,25 @@ def test_failures_are_told_and_end_with_1(
     assert "failed: fetch 'failing' raised OSError: no route" in out
 
 
+def test_a_source_that_has_none_of_the_keys_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetches, table = tmp_path / "fetches.py", tmp_path / "rows.csv"
+    table.write_text("id,n\n17,3\n18,4\n")
+    fetches.write_text(
+        "from polydom.features import fetch\n"
+        "@fetch(key=['id'], columns=['n'], at_most_ms=20_000)\n"
+        "async def orders(keys, left_s):\n    return [None for key in keys]\n"
+    )
+    code, out, _ = run(capsys, "check-fetches", fetches, table)
+    assert code == 0
+    assert "fetch 'orders' found nothing for any key" in " ".join(out.split())
+    fetches.write_text(fetches.read_text().replace("None", "{}[0]"))
+    _, out, _ = run(capsys, "check-fetches", fetches, table)
+    assert "KeyError" in out
+    assert "the table has no column" not in out
+
+
 def test_times_are_written(
     files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
