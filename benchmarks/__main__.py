@@ -15,6 +15,7 @@ SUBJECTS = (
     "networks",
     "scores",
     "learners",
+    "waits",
     "cluster",
     "peers",
 )

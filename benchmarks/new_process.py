@@ -1,5 +1,9 @@
-"""Measuring memory, where no earlier part has left any behind (Linux only)."""
+"""What the system says of a process: its memory, and its processor time (Linux only).
 
+Memory is measured where no earlier part has left any behind.
+"""
+
+import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -22,3 +26,9 @@ def memory_kb(name: str, pid: int | str = "self") -> int:
     """What the system says of a process's memory, in KiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..fine_selector import FineSelector
+
 READ_BYTES = 1 << 16
 SPIN_S = 2e-3  # a wait for a socket is exact to a millisecond only
 GRACE_S = 10.0  # so long after the end for what is still under way
@@ -79,11 +81,23 @@ def read_reply(received: bytes) -> tuple[int, bytes | None]:
 
 
 class Load:
-    """Connections to one port, and what goes over them."""
+    """Connections to one port, and what goes over them.
 
-    def __init__(self, port: int, requests: Sequence[bytes], connections: int) -> None:
+    If `spins`, it does not sleep in the last milliseconds before a request is due. Else
+    it does, and leaves its core to others; requests then go some 0.1 ms late.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        requests: Sequence[bytes],
+        connections: int,
+        *,
+        spins: bool = True,
+    ) -> None:
         self._requests = requests
-        self._selector = selectors.DefaultSelector()
+        self._selector = selectors.DefaultSelector() if spins else FineSelector()
+        self._spin_s = SPIN_S if spins else 0.0
         self._port = port
         self._free = [self._connect() for _ in range(connections)]
         self._busy = 0
@@ -103,17 +117,21 @@ class Load:
     def open(self, rate: float, seconds: float) -> list[Exchange]:
         """Send `rate` requests a second, due at equal distances."""
         count = max(1, round(rate * seconds))
+        return self.at([k / rate for k in range(count)])
+
+    def at(self, times_s: Sequence[float]) -> list[Exchange]:
+        """Send requests that are due at ascending times, in seconds from the start."""
         start_s = time.perf_counter() + 0.01
-        due = deque((k, start_s + k / rate) for k in range(count))
-        last_s = start_s + count / rate + GRACE_S
+        due = deque((k, start_s + time_s) for k, time_s in enumerate(times_s))
+        last_s = start_s + times_s[-1] + GRACE_S
         while due or self._busy:
             now_s = time.perf_counter()
             if now_s > last_s:
                 break
             while due and self._free and due[0][1] <= now_s:
                 self._send(*due.popleft())
-            left_s = due[0][1] - now_s if due and self._free else SPIN_S
-            self._wait(0 if left_s < SPIN_S else left_s - SPIN_S)
+            left_s = due[0][1] - time.perf_counter() if due and self._free else 2e-3
+            self._wait(max(left_s - self._spin_s, 0.0))
         late_s = time.perf_counter()
         unsent = [Exchange(k, due_s, late_s, late_s, 0, b"") for k, due_s in due]
         return self._finish() + unsent

@@ -10,7 +10,6 @@ item, also where a request has 100.
 import argparse
 import http.client
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ import tritonclient.http
 
 from tests.support.processes.servers import serving
 
+from ..new_process import cpu_s
 from .indexes import record_index
 
 ROUNDS, CALLS, ITEMS = 7, 200, 100
@@ -81,12 +81,6 @@ def triton(module: Any, address: str, matrix: Any, opened: ExitStack) -> Ask:
     given = module.InferInput("record", list(matrix.shape), "FP32")
     given.set_data_from_numpy(matrix)
     return lambda: client.infer("records", [given], timeout=BUDGET_US)
-
-
-def cpu_s(pid: int) -> float:
-    """Seconds of processor time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:

@@ -39,6 +39,13 @@ def serving(
 @contextlib.contextmanager
 def started(serve: Callable[..., None], *arguments: Any) -> Iterator[int]:
     """Run `serve(port, *arguments)` on the second core, if there is one: the port."""
+    with running(serve, *arguments) as (port, _):
+        yield port
+
+
+@contextlib.contextmanager
+def running(serve: Callable[..., None], *arguments: Any) -> Iterator[tuple[int, int]]:
+    """Do as `started`; the port, and the number of the process."""
     with listen("127.0.0.1", 0) as free:
         port = int(free.getsockname()[1])
     core = 1 if len(CORES) > 1 else None
@@ -52,7 +59,8 @@ def started(serve: Callable[..., None], *arguments: Any) -> Iterator[int]:
             if time.monotonic() > end_s or not process.is_alive():
                 raise TimeoutError("the server did not become ready")
             time.sleep(0.02)
-        yield port
+        assert process.pid is not None
+        yield port, process.pid
     finally:
         process.kill()
         process.join()

@@ -1,0 +1,20 @@
+"""A selector whose waits are exact to some tens of microseconds (Linux only)."""
+
+import select
+import selectors
+from typing import Any
+
+
+class FineSelector(selectors.EpollSelector):
+    """Waits as `select` does, to some tens of microseconds, for any number of sockets.
+
+    `epoll` counts whole milliseconds. Its own file can be waited for by `select`, which
+    counts microseconds.
+    """
+
+    def select(self, timeout: float | None = None) -> list[tuple[Any, int]]:
+        """Return what is ready, as `selectors` does; wait at most `timeout` seconds."""
+        if timeout is not None and timeout > 0:
+            select.select([self.fileno()], [], [], timeout)
+            timeout = 0
+        return super().select(timeout)
