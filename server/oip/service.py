@@ -3,15 +3,19 @@
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec.structs import replace
 
 from polydom.features.errors import BadInput
+from polydom.features.items import Item
 
+from ..engine.budget import Budget
 from ..engine.request import Caller, Outcome, Request
 from ..errors import Failure, NotAllowed, NotReady
 from ..http.bearer_tokens import Access
@@ -19,9 +23,10 @@ from ..http.headers import Headers
 from ..runtime.admission import Admission
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
+from ..runtime.translator import Translator
 from ..runtime.work_queue import run_off_loop
 from ..schema.bounds import LARGE
-from ..schema.wire import Answer
+from ..schema.wire import Answer, PredictRequest
 from .metadata import (
     PLATFORM,
     ModelIndex,
@@ -209,21 +214,31 @@ class InferenceService:
         shared = terms.shared(
             translator.unit, translator.settings, arrived_s, reserve_s
         )
+        for ask in asks:
+            terms.give(ask)
+            ask.exact = ask.exact or whole
+        fetched = await _fetched(served, asks, shared.budget, arrived_s, caller)
         answers: list[Answer] = []
         answered = []
+        fetched_s = served.now()
         for i, ask in enumerate(asks):
             begun_s = arrived_s
             if i:
                 # so that other requests are read between two items
                 await asyncio.sleep(0)
+            if i or fetched:
                 begun_s = served.now()
-            terms.give(ask)
-            ask.exact = ask.exact or whole
             shared.give(ask, begun_s, len(asks) - i)
-            request, outcome = await served.answer(ask, begun_s, caller, times)
+            if fetched:
+                done = await served.answer_fetched(fetched[i], ask, begun_s, times)
+            else:
+                done = await served.answer(ask, begun_s, caller, times)
+            request, outcome = done
             shared.spent += outcome.predicted
             answers.append(translator.answer(request, outcome))
             answered.append((request, outcome, served.now()))
+        if fetched and served.fetches is not None:
+            served.fetches.answered([one for _, one, _ in answered], fetched_s)
         request, outcome, done_s = answered[-1]
         out_s = max(done_s, request.out_s(outcome.finished_s))
         met = answers[0].budget_met if len(answers) == 1 else shared.met(out_s)
@@ -250,6 +265,34 @@ class InferenceService:
                 "the operator lets nobody load or unload models over the wire"
             )
         self.access.admin.check(headers)
+
+
+async def _fetched(
+    served: ServedModel,
+    asks: Sequence[PredictRequest],
+    budget: Budget,
+    arrived_s: float,
+    caller: Caller,
+) -> list[Request]:
+    """Fetch the columns that several records lack, for all of them together.
+
+    Returns a request for each record, with the columns that came in time. The list is
+    empty if there is one record, which waits by itself, or if the index has no fetches.
+    """
+    if served.fetches is None or not served.ready or len(asks) == 1:
+        return []
+    translator = served.translator
+    size = 16 * sum(len(ask.record or ()) for ask in asks)
+    read = await run_off_loop(_items_of, translator, asks, size=size)
+    requests = [
+        replace(translator.request(ask, item, arrived_s, caller), budget=budget)
+        for ask, item in zip(asks, read, strict=True)
+    ]
+    return await served.fetches.arrive_all(requests, asks[0])
+
+
+def _items_of(translator: Translator, asks: Sequence[PredictRequest]) -> list[Item]:
+    return [translator.item(ask) for ask in asks]
 
 
 def _size(inputs: Sequence[Tensor]) -> int:
@@ -280,7 +323,7 @@ def _facts(
             each = [getattr(answer, name) for answer in answers]
             if None not in each:
                 facts[name] = math.fsum(each) / len(each)
-        return facts | _gaps(answers)
+        return facts | _gaps(answers) | _fetches(answers)
     facts = msgspec.to_builtins(answers[0])
     for name in ("label", "scores", "value", "interval", "index_version"):
         facts.pop(name, None)
@@ -295,6 +338,28 @@ def _facts(
         facts["best_next"] = ",".join(best_next.columns)
         facts["best_next_quality"] = best_next.expected_quality
     return {name: fact for name, fact in facts.items() if isinstance(fact, Parameter)}
+
+
+def _fetches(answers: Sequence[Answer]) -> dict[str, Parameter]:
+    """Return what became of the fetches of several items.
+
+    `fetched` counts the items by the state of each fetch. `fetch_us` is the longest
+    time that an item waited, and `price` the price of all calls.
+    """
+    states = Counter(
+        f"{name}={one.state}"
+        for a in answers
+        for name, one in (a.fetched or {}).items()
+    )
+    if not states:
+        return {}
+    told: dict[str, Parameter] = {
+        "fetched": ",".join(f"{state}:{count}" for state, count in states.items()),
+        "fetch_us": max(answer.fetch_us or 0.0 for answer in answers),
+    }
+    if price := math.fsum(answer.price or 0.0 for answer in answers):
+        told["price"] = price
+    return told
 
 
 def _gaps(answers: Sequence[Answer]) -> dict[str, Parameter]:

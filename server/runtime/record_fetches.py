@@ -2,7 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,16 +13,14 @@ from polydom.features.items import Gaps, Item, Value
 
 from ..engine.request import FetchOutcome, Outcome, Request
 from ..engine.send_time import SendTime
-from ..fetching.arrival import Arrival
 from ..fetching.fetch_rule import FetchRule, Purse, members
 from ..fetching.fetcher import Fetcher
 from ..fetching.latency import Latency
 from ..fetching.mean_price import MeanPrice
-from ..schema.wire import Fetched, FetchMode, FetchState, Terms
+from ..schema.wire import Fetched, FetchState, Terms
 from .translator import Translator
+from .waiting import TICK_S, Allowance, Waiting
 
-# uvloop's timers count whole milliseconds. A wait ends up to one too early, not late.
-TICK_S = 1e-3
 # Seconds by which waits end too late, until they are measured.
 USUAL_LAG_S = 5e-4
 # Seconds after which a fetch is tried that seems too slow for every budget.
@@ -29,111 +28,25 @@ TRIAL_S = 0.5
 # Share of a fetch's chance to come in time that waiting with a purchase leaves, and the
 # number of steps by which the time for it is found.
 LATE_SHARE, HALVINGS = 0.95, 8
+# Records of one request whose keys are asked for in one turn of the event loop.
+TOGETHER = 64
+# Seconds for each of several records besides its plan, until they are measured: to
+# read what came, and to answer.
+USUAL_READ_S, USUAL_BETWEEN_S = 5e-5, 1e-4
 # JSON and tensors may bring a whole number as a float; a key needs the number itself.
 WHOLE = 2.0**53
 
 
-class Waiting:
-    """The fetches that were asked for one record, and the record as it came.
+# Empty columns, unfetched columns, and fetches that can be asked, of a record
+Pattern = tuple[int, int, int]
 
-    `arrivals` maps positions of the index's fetches to what they bring. `gaps` are
-    those of the record before anything came, and `columns` the columns of each fetch.
-    """
 
-    __slots__ = (
-        "_columns",
-        "_woken",
-        "able",
-        "arrivals",
-        "asked_s",
-        "decide_s",
-        "gaps",
-        "keys",
-        "max_price",
-        "patient",
-        "price",
-        "refused",
-        "undecided",
-        "until_s",
-    )
+class Sending(NamedTuple):
+    """What is decided for all records of a pattern that come at the same time."""
 
-    def __init__(
-        self,
-        gaps: Gaps,
-        columns: Sequence[Sequence[str]],
-        asked_s: float,
-        *,
-        patient: bool,
-    ) -> None:
-        self.gaps = gaps
-        self._columns = columns
-        self.arrivals: dict[int, Arrival] = {}
-        self.asked_s = asked_s
-        self.patient = patient  # True to wait until the deadline, whatever it gains
-        self.able = 0  # mask of the fetches that could be asked
-        self.keys: dict[int, Key] = {}  # key of each of them
-        # mask of the fetches with a price of which is not decided whether to ask them,
-        # and the time to decide
-        self.undecided = 0
-        self.decide_s = -math.inf
-        self.max_price = math.inf  # of all fetches together
-        self.price = 0.0  # price of the calls that were made for this record
-        # mask of the fetches whose values cannot be used
-        self.refused = 0
-        # time at which the answer has to be begun
-        self.until_s = math.inf
-        self._woken: asyncio.Future[None] | None = None
-
-    def _in_state(self, *states: str) -> int:
-        own = self.arrivals.items()
-        return sum(1 << u for u, arrival in own if arrival.state in states)
-
-    @property
-    def came(self) -> int:
-        """Mask of the fetches whose values can be used."""
-        return self._in_state("came", "kept") & ~self.refused
-
-    @property
-    def pending(self) -> int:
-        """Mask of the fetches that may still come."""
-        return self._in_state("waiting")
-
-    def merged(self, came: int) -> dict[str, Value]:
-        """Return the record with what the fetches in `came` brought.
-
-        Values that the record has itself are kept. A column for which a fetch found
-        nothing is None.
-        """
-        record = dict(self.gaps.record or {})
-        for u in members(came):
-            values = self.arrivals[u].values or {}
-            for name in self._columns[u]:
-                record.setdefault(name, values.get(name))
-        return record
-
-    async def next(self, until_s: float, now: Callable[[], float]) -> float:
-        """Wait until a fetch ends, at most until `until_s` on the clock `now`.
-
-        Returns how many seconds after `until_s` the wait ended.
-        """
-        loop = asyncio.get_running_loop()
-        woken = self._woken = loop.create_future()
-        waiting = [one for one in self.arrivals.values() if one.state == "waiting"]
-        for arrival in waiting:
-            arrival.then(self._wake)
-        ticks = math.floor((until_s - now()) / TICK_S)
-        alarm = loop.call_later(max(ticks, 1) * TICK_S, self._wake)
-        try:
-            await woken
-        finally:
-            alarm.cancel()
-            for arrival in waiting:
-                arrival.forget(self._wake)
-        return now() - until_s
-
-    def _wake(self) -> None:
-        if self._woken is not None and not self._woken.done():
-            self._woken.set_result(None)
+    free: int  # Mask of the fetches without a price to send
+    until_s: float  # Time at which the answer has to be begun
+    decide_s: float  # Time to decide about fetches with a price
 
 
 class RecordFetches:
@@ -152,6 +65,9 @@ class RecordFetches:
         self._planner = planner
         # Seconds by which the event loop ends a wait too late
         self._lag = SendTime(usual=USUAL_LAG_S)
+        # Seconds that each of several records takes besides its plan
+        self._reading = SendTime(usual=USUAL_READ_S)
+        self._between = SendTime(usual=USUAL_BETWEEN_S)
         self._fetchers = fetchers
         self._stored = planner.package.fetches
         self._columns = [fetch.columns for fetch in self._stored]
@@ -166,42 +82,76 @@ class RecordFetches:
             for u, fetcher in enumerate(fetchers)
         ]
 
-    def send(self, request: Request, terms: Terms) -> Waiting | None:
+    def send(
+        self,
+        request: Request,
+        terms: Terms,
+        records: int = 1,
+        allowed: Allowance | None = None,
+        known: dict[Pattern, Sending] | None = None,
+    ) -> Waiting | None:
         """Ask for the columns that a request's record lacks; None if it lacks none.
 
         Every request about a record that lacks columns of a fetch gets a `Waiting`,
         even if no fetch is sent.
+
+        If several `records` share the budget, each is answered in an equal part of it,
+        and may wait until the time is needed to answer all. They may share what is
+        `allowed` for fetches, and what is `known` of records that come at the same
+        time, which is added to.
         """
         gaps = request.item.gaps
         if gaps is None or not gaps.unfetched:
             return None
-        now_s, rule = self._now(), self._rule
-        waiting = Waiting(gaps, self._columns, now_s, patient=terms.fetch == "all")
-        left = request.budget.left(now_s)
+        now_s, rule, patient = self._now(), self._rule, terms.fetch == "all"
+        allowed = allowed or Allowance(terms.max_price)
+        waiting = Waiting(gaps, self._columns, now_s, allowed, patient=patient)
+        waiting.left = self._part(request, now_s, records)
         keys = self._keys(rule.lacked(gaps), gaps.record or {})
-        mode: FetchMode = terms.fetch or "as_planned"
-        if mode == "never" or not keys:
+        if terms.fetch == "never" or not keys:
             return waiting
         able = waiting.able = sum(1 << u for u in keys)
         waiting.keys = keys
-        best = rule.row(request, gaps, able, left)
-        first = rule.row(request, gaps, 0, left)
-        work_s = max(self._planner.time_s(row, request) for row in (best, first))
-        waiting.until_s = now_s + left - work_s - self._lag.at(now_s)
-        waiting.max_price = math.inf if terms.max_price is None else terms.max_price
-        chances = self._chances(waiting)
-        sent = able & ~rule.with_price
-        if mode == "as_planned":
-            sent = rule.free(request, gaps, able, chances, left)
-            sent |= self._trials(able & ~rule.with_price & ~sent, now_s)
+        known = {} if known is None else known
+        pattern = gaps.empty, gaps.unfetched, able
+        sending = known.get(pattern)
+        if sending is None:
+            sending = known[pattern] = self._decide(request, waiting, records)
+        waiting.until_s = sending.until_s
+        sent, unpaid = sending.free, able & ~rule.with_price
+        sent |= self._trials(unpaid & ~sent, now_s)
         for u in members(sent):
             self._ask(u, waiting)
         waiting.undecided = able & rule.with_price
-        if mode == "as_planned" and waiting.undecided and waiting.pending:
-            waiting.decide_s = self._latest_purchase_s(waiting)
+        if not patient and waiting.undecided and waiting.pending:
+            waiting.decide_s = sending.decide_s
         elif waiting.undecided:  # nothing can be learned by waiting with a purchase
             self._buy(request, waiting)
         return waiting
+
+    def _part(self, request: Request, now_s: float, records: int) -> float:
+        """Return the part of the rest of a budget for the plan of one of `records`."""
+        left_s = request.budget.left(now_s)
+        if records == 1:
+            return left_s
+        return left_s / records - self._reading.at(now_s) - self._between.at(now_s)
+
+    def _decide(self, request: Request, waiting: Waiting, records: int) -> Sending:
+        """Choose the free fetches to send, and until when the record may wait."""
+        gaps, able, left = waiting.gaps, waiting.able, waiting.left
+        rule, now_s = self._rule, waiting.asked_s
+        best = rule.row(request, gaps, able, left)
+        first = rule.row(request, gaps, 0, left)
+        work_s = max(self._planner.time_s(row, request) for row in (best, first))
+        wait_s = records * (left - work_s)
+        until_s = waiting.until_s = now_s + wait_s - self._lag.at(now_s)
+        free = able & ~rule.with_price
+        if waiting.patient:
+            return Sending(free, until_s, -math.inf)
+        if free:
+            free = rule.free(request, gaps, able, self._chances(waiting), left)
+        decide_s = self._latest_purchase_s(able & rule.with_price, until_s)
+        return Sending(free, until_s, decide_s)
 
     async def arrive(self, request: Request, waiting: Waiting) -> Request:
         """Wait for fetches; return the request with all columns that have come.
@@ -211,6 +161,10 @@ class RecordFetches:
         price is bought as late as possible: then most of the free columns have come,
         and the item may be sure without it.
         """
+        await self._wait(request, waiting)
+        return self._settled(request, waiting)
+
+    async def _wait(self, request: Request, waiting: Waiting) -> None:
         while True:
             now_s, until_s = self._now(), self._wait_until(request, waiting)
             if waiting.undecided:
@@ -223,17 +177,58 @@ class RecordFetches:
             late_s = await waiting.next(until_s, self._now)
             if late_s > -TICK_S:
                 self._lag.add(max(late_s, 0.0), self._now())
-        return self._settled(request, waiting)
+
+    async def arrive_all(
+        self, requests: Sequence[Request], terms: Terms
+    ) -> list[Request]:
+        """Return requests that share one budget with all columns that have come.
+
+        Each request has the whole budget, and waits as `arrive` does, at most until the
+        time is needed to answer them all. The keys of up to `TOGETHER` records are
+        asked for together; in between, other requests are read. `terms.max_price` is
+        what the fetches of all may cost together.
+        """
+        allowed, count = Allowance(terms.max_price), len(requests)
+        each: list[Request | asyncio.Task[Request]] = []
+        for start in range(0, count, TOGETHER):
+            if start:
+                await asyncio.sleep(0)
+            known: dict[Pattern, Sending] = {}
+            for request in requests[start : start + TOGETHER]:
+                waiting = self.send(request, terms, count, allowed, known)
+                if waiting is None:
+                    each.append(request)
+                else:
+                    arriving = self._arrive_among(request, waiting)
+                    each.append(asyncio.create_task(arriving))
+        tasks = [one for one in each if isinstance(one, asyncio.Task)]
+        await asyncio.gather(*tasks)
+        return [one.result() if isinstance(one, asyncio.Task) else one for one in each]
+
+    async def _arrive_among(self, request: Request, waiting: Waiting) -> Request:
+        """Wait as `arrive` does, and measure how long the reading takes."""
+        await self._wait(request, waiting)
+        began_s = self._now()
+        found = self._settled(request, waiting)
+        now_s = self._now()
+        self._reading.add(now_s - began_s, now_s)
+        return found
+
+    def answered(self, outcomes: Sequence[Outcome], since_s: float) -> None:
+        """Measure what several records took besides their plans, since a time."""
+        now_s = self._now()
+        plans_s = sum(one.finished_s - one.started_s for one in outcomes)
+        each_s = max(now_s - since_s - plans_s, 0.0) / len(outcomes)
+        self._between.add(each_s, now_s)
 
     def _buy(self, request: Request, waiting: Waiting) -> None:
         """Ask for the fetches with a price that are worth it for this record."""
         able, waiting.undecided = waiting.undecided, 0
-        left = request.budget.left(waiting.asked_s)
-        chances = self._chances(waiting)
+        left, chances = waiting.left, self._chances(waiting)
         if waiting.patient:
             chances = [1.0] * len(chances)
         worth, margin = self._mean_price.worth, self._margin(request, waiting, left)
-        purse = Purse(waiting.max_price, worth, margin)
+        purse = Purse(waiting.allowed.left, worth, margin)
         came, pending = waiting.came, waiting.pending
         bought = self._rule.paid(
             request, waiting.gaps, came, pending, able, chances, left, purse
@@ -252,11 +247,14 @@ class RecordFetches:
         left_s = waiting.until_s - self._now()
         return [self._chance(u, left_s) for u in range(len(self._stored))]
 
-    def _latest_purchase_s(self, waiting: Waiting) -> float:
-        """Return the time until which a purchase is about as likely to be in time."""
+    def _latest_purchase_s(self, paid: int, until_s: float) -> float:
+        """Return the time until which a purchase is about as likely to be in time.
+
+        `paid` is a mask of fetches. They have to come by `until_s`.
+        """
         now_s = self._now()
-        until_s = latest_s = waiting.until_s
-        for u in members(waiting.undecided):
+        latest_s = until_s
+        for u in members(paid):
             least = LATE_SHARE * self._chance(u, until_s - now_s)
             low_s, high_s = now_s, until_s
             for _ in range(HALVINGS):
@@ -276,6 +274,7 @@ class RecordFetches:
         waiting.arrivals[u] = arrival
         if arrival.state == "waiting" and arrival.asks == 1:
             waiting.price += self._rule.prices[u]
+            waiting.allowed.spend(self._rule.prices[u])
 
     def _trials(self, unsent: int, now_s: float) -> int:
         """Return a mask of the fetches in `unsent` to ask, though they look too slow.
@@ -320,18 +319,17 @@ class RecordFetches:
             waiting.came,
             {u: waiting.arrivals[u].sent_s for u in members(pending)},
             self._latencies,
-            request.budget.left(waiting.asked_s),
+            waiting.left,
             waiting.until_s,
         )
 
     def _settled(self, request: Request, waiting: Waiting) -> Request:
         """Return the request with the columns that came, and with what was fetched."""
         item = self._read(waiting) if waiting.came else request.item
-        left = request.budget.left(waiting.asked_s)
         asked = sum(1 << u for u in waiting.arrivals)
         # for which a fetch found nothing, nobody hopes any more
         gaps, missed = item.gaps or Gaps(), asked & ~waiting.came
-        hoped = self._rule.quality(request, gaps, left, missed)
+        hoped = self._rule.quality(request, gaps, waiting.left, missed)
         fetched = {
             fetch.name: self._fact(waiting, u) for u, fetch in enumerate(self._stored)
         }

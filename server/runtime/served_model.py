@@ -23,8 +23,9 @@ from ..schema.wire import PredictRequest, Terms, encode
 from .describe_index import describe_curves, describe_index
 from .job import Job
 from .record_answerer import RecordAnswerer
-from .record_fetches import RecordFetches, Waiting, with_fetches
+from .record_fetches import RecordFetches, with_fetches
 from .translator import Translator
+from .waiting import Waiting
 from .warm_up import WarmUp
 from .work_queue import WorkQueue, run_off_loop
 
@@ -187,7 +188,28 @@ class ServedModel:
         if not isinstance(begun, Waiting):
             return await self._answer_in_thread(request, begun, times)
         assert self.fetches is not None
-        request = await self.fetches.arrive(request, begun)
+        return await self._answer_fetched(
+            await self.fetches.arrive(request, begun), times
+        )
+
+    async def answer_fetched(
+        self, fetched: Request, terms: Terms, began_s: float, times: SendTimes
+    ) -> tuple[Request, Outcome]:
+        """Answer one of several records, whose fetches have ended, by its own `terms`.
+
+        `fetched` comes from `RecordFetches.arrive_all`; its budget was that of all the
+        records. The budget in `terms` begins at `began_s`.
+        """
+        request = self.translator.request(
+            terms, fetched.item, began_s, fetched.caller, times.loop
+        )
+        return await self._answer_fetched(
+            replace(request, fetches=fetched.fetches), times
+        )
+
+    async def _answer_fetched(
+        self, request: Request, times: SendTimes
+    ) -> tuple[Request, Outcome]:
         done = self._at_once(request)
         if not isinstance(done, Outcome):
             request, done = await self._answer_in_thread(request, done, times)

@@ -1,0 +1,138 @@
+"""A record that waits for its fetches."""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+
+from polydom.features.fetches.fetch import Key
+from polydom.features.items import Gaps, Value
+
+from ..fetching.arrival import Arrival
+from ..fetching.fetch_rule import members
+
+# uvloop's timers count whole milliseconds. A wait ends up to one too early, not late.
+TICK_S = 1e-3
+SLACK = 1 + 1e-9  # sums of prices are rounded
+
+
+class Allowance:
+    """What the calls for one or more records may still cost.
+
+    `max_price` is what all may cost together; None for any price.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, max_price: float | None) -> None:
+        self.left = math.inf if max_price is None else max_price * SLACK
+
+    def spend(self, price: float) -> None:
+        """Take the price of a call away."""
+        self.left = max(self.left - price, 0.0)
+
+
+class Waiting:
+    """The fetches that were asked for one record, and the record as it came.
+
+    `arrivals` maps positions of the index's fetches to what they bring. `gaps` are
+    those of the record before anything came, and `columns` the columns of each fetch.
+    """
+
+    __slots__ = (
+        "_columns",
+        "_woken",
+        "able",
+        "allowed",
+        "arrivals",
+        "asked_s",
+        "decide_s",
+        "gaps",
+        "keys",
+        "left",
+        "patient",
+        "price",
+        "refused",
+        "undecided",
+        "until_s",
+    )
+
+    def __init__(
+        self,
+        gaps: Gaps,
+        columns: Sequence[Sequence[str]],
+        asked_s: float,
+        allowed: Allowance,
+        *,
+        patient: bool,
+    ) -> None:
+        self.gaps = gaps
+        self._columns = columns
+        self.arrivals: dict[int, Arrival] = {}
+        self.asked_s = asked_s
+        self.patient = patient  # True to wait until the deadline, whatever it gains
+        self.able = 0  # mask of the fetches that could be asked
+        self.keys: dict[int, Key] = {}  # key of each of them
+        # mask of the fetches with a price of which is not decided whether to ask them,
+        # and the time to decide
+        self.undecided = 0
+        self.decide_s = -math.inf
+        self.allowed = allowed  # what calls may still cost
+        # part of the budget from `asked_s` on that is for this record
+        self.left = 0.0
+        self.price = 0.0  # price of the calls that were made for this record
+        # mask of the fetches whose values cannot be used
+        self.refused = 0
+        # time at which the answer has to be begun
+        self.until_s = math.inf
+        self._woken: asyncio.Future[None] | None = None
+
+    def _in_state(self, *states: str) -> int:
+        own = self.arrivals.items()
+        return sum(1 << u for u, arrival in own if arrival.state in states)
+
+    @property
+    def came(self) -> int:
+        """Mask of the fetches whose values can be used."""
+        return self._in_state("came", "kept") & ~self.refused
+
+    @property
+    def pending(self) -> int:
+        """Mask of the fetches that may still come."""
+        return self._in_state("waiting")
+
+    def merged(self, came: int) -> dict[str, Value]:
+        """Return the record with what the fetches in `came` brought.
+
+        Values that the record has itself are kept. A column for which a fetch found
+        nothing is None.
+        """
+        record = dict(self.gaps.record or {})
+        for u in members(came):
+            values = self.arrivals[u].values or {}
+            for name in self._columns[u]:
+                record.setdefault(name, values.get(name))
+        return record
+
+    async def next(self, until_s: float, now: Callable[[], float]) -> float:
+        """Wait until a fetch ends, at most until `until_s` on the clock `now`.
+
+        Returns how many seconds after `until_s` the wait ended.
+        """
+        loop = asyncio.get_running_loop()
+        woken = self._woken = loop.create_future()
+        waiting = [one for one in self.arrivals.values() if one.state == "waiting"]
+        for arrival in waiting:
+            arrival.then(self._wake)
+        ticks = math.floor((until_s - now()) / TICK_S)
+        alarm = loop.call_later(max(ticks, 1) * TICK_S, self._wake)
+        try:
+            await woken
+        finally:
+            alarm.cancel()
+            for arrival in waiting:
+                arrival.forget(self._wake)
+        return now() - until_s
+
+    def _wake(self) -> None:
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
