@@ -284,6 +284,11 @@ class Extraction:
         if test(values).tobytes().find(failed) >= 0:
             self._refuse_numbers(position, values)
 
+    def with_payload(self, payload: object) -> "Extraction":
+        """Return this extraction for an item with more columns; results are kept."""
+        self._results[-1] = payload
+        return self
+
     def attempt(self, position: int) -> FeatureFailed | None:
         """Compute a feature; if it fails and says "without", write NaN instead.
 

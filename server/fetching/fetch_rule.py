@@ -10,6 +10,7 @@ from polydom.features.items import Gaps
 from polydom.indexer.index.column_needs import ColumnNeeds
 from polydom.indexer.index.item_gains import gain_at
 from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
+from polydom.indexer.index.stored_fetches import needs_of
 
 from ..engine.planning.planner import Planner
 from ..engine.request import Request
@@ -47,6 +48,9 @@ class FetchRule:
             sum(columns.bits[name] for name in fetch.columns) for fetch in fetches
         )
         self.prices = tuple(sum(fetch.price.values()) for fetch in fetches)
+        # mask of the features that read what some fetch brings
+        needs = needs_of(planner.package.features, fetches)
+        self.readers = sum(1 << k for k, own in enumerate(needs) if own)
         # mask of the fetches with a price
         self.with_price = sum(1 << u for u, price in enumerate(self.prices) if price)
         self._masks: list[int] = planner.package.masks.tolist()

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ..engine.executions.base_execution import Execution
 from ..engine.executions.execution import begin
+from ..engine.executions.timed_execution import TimedExecution
 from ..engine.planning.plan import Choice
 from ..engine.planning.planner import Planner
 from ..engine.request import Outcome, Request
@@ -45,7 +45,8 @@ class Job:
         self._choice = choice
         self._loop = asyncio.get_running_loop()
         self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
-        self._execution: Execution | None = None
+        # The execution; None if the budget ended before the thread began
+        self.execution: TimedExecution | None = None
         self._alarm: asyncio.Handle | None = None
 
     def post(self, due_s: float) -> None:
@@ -67,7 +68,7 @@ class Job:
                     self._may_defer = False
                     self._queue.defer(execution.choice.cost, self.compute)
                     return
-                self._execution = execution
+                self.execution = execution
                 result = execution.run()
         except BaseException as error:  # raised again in the waiting task
             result = error
@@ -110,7 +111,7 @@ class Job:
         """Answer from the features that are complete, and stop the thread's work."""
         if self._outcome.done():
             return
-        execution = self._execution
+        execution = self.execution
         try:
             if execution is None:
                 # the thread has not begun, so `on_infeasible` decides about the answer

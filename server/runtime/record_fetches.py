@@ -65,6 +65,8 @@ class RecordFetches:
         self._planner = planner
         # Seconds by which the event loop ends a wait too late
         self._lag = SendTime(usual=USUAL_LAG_S)
+        # True if features are computed while a single record waits
+        self.overlaps = not planner.extractor.whole
         # Seconds that each of several records takes besides its plan
         self._reading = SendTime(usual=USUAL_READ_S)
         self._between = SendTime(usual=USUAL_BETWEEN_S)
@@ -140,10 +142,8 @@ class RecordFetches:
         """Choose the free fetches to send, and until when the record may wait."""
         gaps, able, left = waiting.gaps, waiting.able, waiting.left
         rule, now_s = self._rule, waiting.asked_s
-        best = rule.row(request, gaps, able, left)
-        first = rule.row(request, gaps, 0, left)
-        work_s = max(self._planner.time_s(row, request) for row in (best, first))
-        wait_s = records * (left - work_s)
+        waiting.after_s = self._after_s(request, waiting, records)
+        wait_s = records * (left - waiting.after_s)
         until_s = waiting.until_s = now_s + wait_s - self._lag.at(now_s)
         free = able & ~rule.with_price
         if waiting.patient:
@@ -152,6 +152,18 @@ class RecordFetches:
             free = rule.free(request, gaps, able, self._chances(waiting), left)
         decide_s = self._latest_purchase_s(able & rule.with_price, until_s)
         return Sending(free, until_s, decide_s)
+
+    def _after_s(self, request: Request, waiting: Waiting, records: int) -> float:
+        """Return the seconds of work that may be left when the fetches have come.
+
+        If features are computed meanwhile, only those of fetched columns are left.
+        """
+        planner, rule = self._planner, self._rule
+        if self.overlaps and records == 1:
+            return planner.rest_s(rule.readers, request)
+        gaps, left = waiting.gaps, waiting.left
+        rows = (rule.row(request, gaps, came, left) for came in (waiting.able, 0))
+        return max(planner.time_s(row, request) for row in rows)
 
     async def arrive(self, request: Request, waiting: Waiting) -> Request:
         """Wait for fetches; return the request with all columns that have come.

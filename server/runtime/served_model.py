@@ -8,10 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from polydom.features.errors import PolydomError
 from polydom.features.items import Item
 
 from ..engine.budget import MoneyBudget
 from ..engine.executions.execution import begin
+from ..engine.executions.timed_execution import TimedExecution
 from ..engine.planning.plan import Choice
 from ..engine.request import Caller, Outcome, Request
 from ..engine.send_time import WINDOW, SendTime, SendTimes
@@ -188,9 +190,10 @@ class ServedModel:
         if not isinstance(begun, Waiting):
             return await self._answer_in_thread(request, begun, times)
         assert self.fetches is not None
-        return await self._answer_fetched(
-            await self.fetches.arrive(request, begun), times
-        )
+        if self.fetches.overlaps and begun.pending:
+            return await self._answer_meanwhile(request, begun, times)
+        request = await self.fetches.arrive(request, begun)
+        return await self._answer_fetched(request, times)
 
     async def answer_fetched(
         self, fetched: Request, terms: Terms, began_s: float, times: SendTimes
@@ -207,9 +210,47 @@ class ServedModel:
             replace(request, fetches=fetched.fetches), times
         )
 
+    async def _answer_meanwhile(
+        self, request: Request, waiting: Waiting, times: SendTimes
+    ) -> tuple[Request, Outcome]:
+        """Let the thread compute what needs no fetch, while the record waits.
+
+        If fetches come, the rest is computed then, and the best candidate answers whose
+        features are all computed.
+        """
+        assert self.fetches is not None
+        send_s = times.thread.at(request.read_s)
+        budget = request.budget.keeping(send_s + waiting.after_s)
+        first = replace(request, budget=budget, send_time=times.thread)
+        computing = asyncio.create_task(self._ask_thread(first))
+        arrived = await self.fetches.arrive(request, waiting)
+        first = replace(first, fetches=arrived.fetches)
+        try:
+            outcome, execution = await computing
+        except PolydomError:
+            if not waiting.came:
+                raise
+            return await self._answer_fetched(arrived, times)
+        if not waiting.came or execution is None or execution.stopped:
+            # the answer was computed long ago, but can be sent only now
+            now_s = self.now()
+            begun_s = now_s - (outcome.finished_s - outcome.started_s)
+            outcome = replace(outcome, started_s=begun_s, finished_s=now_s)
+            first = replace(first, read_s=begun_s)
+            return first, with_fetches(first, outcome)
+        rest = execution.go_on(arrived)
+        due_s = request.budget.due_s
+        try:
+            async with asyncio.timeout(max(due_s - send_s - self.now(), 0.0)):
+                outcome = await self.queue.compute(rest.run, due_s)
+        except TimeoutError:
+            outcome = rest.rescue()
+        return arrived, with_fetches(arrived, outcome)
+
     async def _answer_fetched(
         self, request: Request, times: SendTimes
     ) -> tuple[Request, Outcome]:
+        """Answer a record whose fetches have come, or are left behind."""
         done = self._at_once(request)
         if not isinstance(done, Outcome):
             request, done = await self._answer_in_thread(request, done, times)
@@ -227,7 +268,8 @@ class ServedModel:
         )
         if times.weighs:
             request = self.translator.weighed(request)
-        return request, await self._ask_thread(request, choice)
+        outcome, _ = await self._ask_thread(request, choice)
+        return request, outcome
 
     @functools.cached_property
     def records(self) -> RecordAnswerer:
@@ -271,7 +313,8 @@ class ServedModel:
 
     async def _ask_thread(
         self, request: Request, choice: Choice | None = None
-    ) -> Outcome:
+    ) -> tuple[Outcome, TimedExecution | None]:
+        """Return the thread's outcome, and its execution if it has begun one."""
         if self.queue.waiting >= self.translator.settings.queue_limit:
             raise Overloaded(f"{self.queue.waiting} requests wait already")
         due_s = request.budget.due_s
@@ -279,7 +322,7 @@ class ServedModel:
         job.post(due_s if due_s < math.inf else self._latest_due_s())
         outcome = await job.result()
         self.planner.audit.answered(outcome)
-        return outcome
+        return outcome, job.execution
 
     def _latest_due_s(self) -> float:
         """Return the deadline of a request with the largest budget that arrives now.

@@ -42,6 +42,7 @@ class Waiting:
         "_columns",
         "_woken",
         "able",
+        "after_s",
         "allowed",
         "arrivals",
         "asked_s",
@@ -70,6 +71,7 @@ class Waiting:
         self.arrivals: dict[int, Arrival] = {}
         self.asked_s = asked_s
         self.patient = patient  # True to wait until the deadline, whatever it gains
+        self.after_s = 0.0  # seconds of work when the waiting has ended
         self.able = 0  # mask of the fetches that could be asked
         self.keys: dict[int, Key] = {}  # key of each of them
         # mask of the fetches with a price of which is not decided whether to ask them,

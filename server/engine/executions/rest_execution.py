@@ -1,4 +1,4 @@
-"""The rest of an execution of which a feature failed, without this feature."""
+"""The rest of an execution: without a failed feature, or with columns that came."""
 
 import math
 
@@ -7,43 +7,45 @@ from polydom.features.extract import Extraction
 
 from ...errors import TooLittleLeft
 from ...schema.wire import Reason
-from ..request import Outcome
+from ..request import Outcome, Request
 from .base_execution import Execution, Progress
 
 SLACK = 1 + 1e-9  # sums of the same costs in another order may round differently
 
 
 class RestExecution(Execution):
-    """The rest of an execution `of` which a feature failed, without this feature.
+    """The rest of an execution that goes on with other features than planned.
 
-    The best candidates answer that need no failed feature and fit into the rest of the
-    budget. Features and steps that are computed already cost nothing more. If nothing
-    fits, the best candidate whose features are computed answers, which may be the
-    prior, unless `on_infeasible` wants otherwise. A budget without a deadline loses the
-    cost of all features so far, and an infinite one is that of the failed plan.
+    The best candidates answer that need no withheld feature and fit into the rest of
+    the budget. Features and steps that are computed already cost nothing more. If
+    nothing fits, the best candidate whose features are computed answers, which may be
+    the prior, unless `on_infeasible` wants otherwise. A budget without a deadline loses
+    the cost of all features so far, and an infinite one is that of the failed plan.
 
-    `computed` is a mask of the features that `extraction` has computed; these and the
-    failed feature cost `spent`, before correction. `failure` is raised if its feature
-    does not say "without".
+    `computed` is a mask of the features that `extraction` has computed; these, and
+    features that failed, cost `spent`, before correction. `request` is that of the
+    execution `of`, whose item may have more columns now. Features in the mask
+    `withheld` are left out, as are those that the item lacks columns for.
     """
 
-    __slots__ = ("_computed", "_failure", "_rests", "_withheld")
+    __slots__ = ("_computed", "_failed", "_failure", "_rests", "_withheld")
 
     def __init__(
         self,
         of: Execution,
+        request: Request,
         computed: int,
         spent: float,
         extraction: Extraction,
-        failure: FeatureFailed,
+        withheld: int = 0,
     ) -> None:
-        super().__init__(of._planner, of._request, of.choice, of.started_s, of._others)
+        super().__init__(of._planner, request, of.choice, of.started_s, of._others)
         self._row = of._row  # which has the values of computed features
         self._extraction = extraction
         self._computed = computed
-        self._withheld = self._request.item.withheld
+        self._withheld = withheld | request.item.withheld
+        self._failed = False
         self._failure: FeatureFailed | None = None
-        self._withhold(failure)
         self._rests = self._planner.rests
         row = self._rests.ready(computed)
         self._progress = Progress(computed.bit_count(), row=row, high_s=spent)
@@ -57,13 +59,14 @@ class RestExecution(Execution):
         self._compute()
         return self.conclude()
 
-    def _withhold(self, failure: FeatureFailed) -> None:
+    def withhold(self, failure: FeatureFailed) -> None:
+        """Go on without a feature that failed; raise `failure` if it must not fail."""
         self._planner.count_failure(failure)
         withheld = self._planner.extractor.withheld_by(failure)
         if not withheld:
             raise failure
         self._withheld |= withheld
-        self._failure = failure
+        self._failed, self._failure = True, failure
 
     def _compute(self) -> None:
         size, extraction = self._request.item.size, self._extraction
@@ -76,7 +79,7 @@ class RestExecution(Execution):
                 extraction.compute(feature)
             except FeatureFailed as failure:
                 self._progress = progress._replace(high_s=spent)
-                self._withhold(failure)
+                self.withhold(failure)
                 continue
             self._computed |= 1 << feature
             row = self._rests.ready(self._computed)
@@ -127,5 +130,21 @@ class RestExecution(Execution):
         return (self.choice.cost / self.choice.drift + more_s) * SLACK - spent
 
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
-        cost = self._with_model(progress.high_s, progress.row)
-        return progress.row, "feature_failed", cost
+        row = progress.row
+        reason: Reason | None = "feature_failed"
+        if not self._failed:
+            reason = self._reason(self._planner.qualities[row])
+        return row, reason, self._with_model(progress.high_s, row)
+
+    def go_on(self, request: Request) -> "RestExecution":
+        """Return the rest of this execution for a record that has more columns now."""
+        rest = RestExecution(
+            self,
+            request,
+            self._computed,
+            self._progress.high_s,
+            self._extraction.with_payload(request.item.payload),
+            self._withheld & ~self._request.item.withheld,
+        )
+        rest._failed = self._failed
+        return rest

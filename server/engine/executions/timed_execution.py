@@ -75,6 +75,22 @@ class TimedExecution(Execution):
         rest = self._rest
         return self.conclude() if rest is None else rest.rescue()
 
+    def go_on(self, request: Request) -> RestExecution:
+        """Return the rest of this execution for a record that has more columns now.
+
+        `request` is that of this execution, with the record's new item. This execution
+        must have ended, and not by `rescue`.
+        """
+        if self._rest is not None:
+            return self._rest.go_on(request)
+        computed, item = self._computed_set(), request.item
+        if computed:
+            extraction = self._extraction.with_payload(item.payload)
+        else:
+            extraction = self._planner.extractor.begin(item, self._row)
+        spent = self._cost_so_far(failed=False) / self.choice.drift
+        return RestExecution(self, request, computed, spent, extraction)
+
     def _learn_unfinished(self, failed: bool, busy_s: float) -> None:
         """Let the planner learn from a plan that ended before its last feature."""
         charged_s = self._cost_so_far(failed=failed)
@@ -94,7 +110,9 @@ class TimedExecution(Execution):
         """Answer without a feature that failed; raise `failure` if it must not fail."""
         spent = self._cost_so_far(failed=True) / self.choice.drift
         computed = self._computed_set()
-        rest = RestExecution(self, computed, spent, self._extraction, failure)
+        extraction = self._extraction
+        rest = RestExecution(self, self._request, computed, spent, extraction)
+        rest.withhold(failure)
         self._rest = rest
         if self.stopped:  # by a thread that may not have seen `rest`
             rest.stopped = True

@@ -228,6 +228,17 @@ class Planner:
         cost = self.cost(row, request.item.size) + self._more(request)
         return cost * self._drift_at(self.now()) + self.answering.more_s
 
+    def rest_s(self, features: int, request: Request) -> float:
+        """Return the predicted seconds of some features, and of the slowest model."""
+        size, drift = request.item.size, self._drift_at(self.now())
+        seconds = self.package.checked_s if request.exact else self.package.model_s
+        cost = float(seconds.max()) + sum(
+            self.rests.of_feature(k, size, 0)
+            for k in range(features.bit_length())
+            if features >> k & 1
+        )
+        return cost * drift + self.answering.more_s
+
     def margin(self, row: int, item: Item) -> float | None:
         """Return by how much a row's best class leads the second for an item.
 
