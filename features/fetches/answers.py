@@ -1,5 +1,8 @@
 """Checks what a fetch's call returned, and makes mappings of columns to values of it.
 
+An answer that cannot be used fails for its key alone: keys of several requests share a
+call, and one stored value must not take the columns of the others away.
+
 The checks run for every key of every call, so they look at one value at a time only
 where a look at all types of a key's values does not do.
 """
@@ -16,6 +19,8 @@ LONGEST = 64 << 10  # bytes of a text in UTF-8
 SHORT = LONGEST // 4  # characters that have no more than `LONGEST` bytes
 LARGEST = sys.float_info.max  # of a number
 Values = Mapping[str, Value]
+# What a key brings: values, None for nothing, or why its answer cannot be used.
+Brought = Values | None | FetchFailed
 
 # Types of values that need no look at the value itself.
 _SAFE = frozenset({bool, type(None)})
@@ -27,15 +32,20 @@ def read_answers(
     count: int,
     columns: Sequence[str],
     order: Sequence[str],
-) -> list[Values | None]:
+) -> list[Brought]:
     """Return a mapping for each of `count` keys, or None where there is nothing.
+
+    For a key whose answer cannot be used, the list has a FetchFailed: the answer has
+    another form, an unknown column, or a value that no record may hold. NaN and columns
+    that a mapping lacks become None.
 
     Parameters
     ----------
     name
         Name of the fetch, for messages.
     answers
-        Result of the fetch's call: one mapping, list of values or None for each key.
+        Result of the fetch's call: one mapping, list of values, None or FetchFailed
+        for each key.
     columns
         Columns to keep; () for all.
     order
@@ -46,8 +56,7 @@ def read_answers(
     Raises
     ------
     FetchFailed
-        If the number of answers is wrong, a column is unknown, or a value is none that
-        a record may hold. NaN and columns that a mapping lacks become None.
+        If there is no list of answers, or their number is wrong.
     """
     if not isinstance(answers, Sequence) or isinstance(answers, str | bytes):
         came = type(answers).__name__
@@ -58,23 +67,40 @@ def read_answers(
             "each key is needed, in order, and None where there is nothing"
         )
     known = frozenset(order)
-    cut = bool(columns) and tuple(columns) != tuple(order)
-    found: list[Values | None] = []
+    cut = columns if tuple(columns) != tuple(order) else ()
+    found: list[Brought] = []
     for answer in answers:
-        if answer is None:
-            found.append(None)
+        if answer is None or isinstance(answer, FetchFailed):
+            found.append(answer)
             continue
-        values = _mapping(name, answer, order, known)
-        if cut:
-            values = {column: values.get(column) for column in columns}
-        elif len(values) < len(known):
-            values = {column: values.get(column) for column in order}
-        if not _SAFE.issuperset(map(type, values.values())):
-            if not order:
-                values = {c: v for c, v in values.items() if _is_usable(v)}
-            _check_values(name, values)
-        found.append(values)
+        try:
+            found.append(_values(name, answer, cut, order, known))
+        except FetchFailed as error:
+            found.append(error)
     return found
+
+
+def _values(
+    name: str,
+    answer: Any,
+    cut: Sequence[str],
+    order: Sequence[str],
+    known: frozenset[str],
+) -> Values:
+    """Return the values of one key: of the columns `cut`, or of all if that is ().
+
+    Raises FetchFailed if they cannot be used.
+    """
+    values = _mapping(name, answer, order, known)
+    if cut:
+        values = {column: values.get(column) for column in cut}
+    elif len(values) < len(known):
+        values = {column: values.get(column) for column in order}
+    if not _SAFE.issuperset(map(type, values.values())):
+        if not order:
+            values = {c: v for c, v in values.items() if _is_usable(v)}
+        _check_values(name, values)
+    return values
 
 
 def _mapping(

@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import BadFetch, FetchFailed
 from ..items import Value
 from ..wording import listed
-from .answers import Values, read_answers
+from .answers import Brought, read_answers
 
 Key = tuple[Value, ...]
 Call = Callable[[Sequence[Key], float], Awaitable[Sequence[Any]]]
@@ -43,7 +43,7 @@ class Fetch:
     columns: Columns
     # Takes keys, and the seconds that the most hurried request has left. Returns for
     # each key, in order, a mapping of columns to values, a list of values in the order
-    # of `columns`, or None if there is nothing.
+    # of `columns`, None if there is nothing, or a FetchFailed if it failed for the key.
     call: Call
     at_most_s: float = 1.0  # Seconds after which a call counts as one that never ends
     keep_s: float = 0.0  # Seconds for which values may be used again
@@ -100,13 +100,16 @@ class Fetch:
                 )
         return replace(self, columns=tuple(columns))
 
-    async def bring(self, keys: Sequence[Key], left_s: float) -> list[Values | None]:
+    async def bring(self, keys: Sequence[Key], left_s: float) -> list[Brought]:
         """Call for keys; return for each the values by column, or None for nothing.
 
         Keys that are equal are sent alike: 17.0 as 17. A value is a finite number, a
         text of at most 64 KiB, a boolean or None. A column that the call did not bring
-        is None, as is NaN. The call is not limited in time here. Raises FetchFailed,
-        with a sentence, if the call raises an error or its answer is not of that form.
+        is None, as is NaN. For a key whose answer is not of that form, the list has a
+        FetchFailed with a sentence: the other keys of the call have their values.
+
+        The call is not limited in time here. Raises FetchFailed, with a sentence, if
+        the call raises an error, or does not return a list with an answer for each key.
         """
         keys = [k if FLOATS.isdisjoint(map(type, k)) else _whole(k) for k in keys]
         try:
@@ -137,7 +140,7 @@ def fetch(
     The function takes a list of keys, each a tuple of values, and the seconds that the
     most hurried request has left. It returns a list with an answer for each key, in
     order: a mapping of columns to values, a list of values in the order of `columns`,
-    or None if there is nothing.
+    None if there is nothing, or a FetchFailed if it failed for this key alone.
 
     Parameters
     ----------

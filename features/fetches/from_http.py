@@ -3,11 +3,13 @@
     POST {"keys": [[17], [18]], "left_ms": 12.0}
     200  {"values": [{"risk": 0.3}, null]}
 
+Values that no record may hold, such as lists, fail for their key alone.
+
 A redirect is not followed, so that no other host gets the keys or the headers.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -42,11 +44,20 @@ class _Request(msgspec.Struct):
     left_ms: float
 
 
+_Values: TypeAlias = dict[str, bool | int | float | str | None] | None
+
+
 class _Answer(msgspec.Struct):
-    values: list[dict[str, bool | int | float | str | None] | None]
+    values: list[_Values]
+
+
+class _AnyAnswer(msgspec.Struct):
+    values: list[msgspec.Raw]
 
 
 _decode = msgspec.json.Decoder(_Answer).decode
+_decode_any = msgspec.json.Decoder(_AnyAnswer).decode
+_decode_values: Callable[[bytes], _Values] = msgspec.json.Decoder(_Values).decode
 
 
 def http_fetch(name: str, terms: HttpTerms) -> Fetch:
@@ -127,19 +138,38 @@ class _Http:
                 f"fetch {self.name!r}: {self.place} answered with status {status}; 200 "
                 f"is needed: {said}"
             )
+        values = self._values(answer)
+        if not self.columns:
+            return [*values]
+        return [
+            [one.get(column) for column in self.columns]
+            if isinstance(one, dict)
+            else one
+            for one in values
+        ]
+
+    def _values(self, body: bytes) -> Sequence[_Values | FetchFailed]:
+        """Return what a body has for each key; raise FetchFailed for another body."""
         try:
-            values = _decode(answer).values
+            return _decode(body).values
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            pass  # perhaps only the values of one key are wrong
+        try:
+            return [self._read_values(one) for one in _decode_any(body).values]
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise FetchFailed(
                 f"fetch {self.name!r}: {self.place} answered with another body than "
-                f'{{"values": [...]}}: {describe_decode_error(error, _Answer, answer)}'
+                f'{{"values": [...]}}: {describe_decode_error(error, _Answer, body)}'
             ) from error
-        if not self.columns:
-            return values
-        return [
-            None if one is None else [one.get(column) for column in self.columns]
-            for one in values
-        ]
+
+    def _read_values(self, text: msgspec.Raw) -> _Values | FetchFailed:
+        try:
+            return _decode_values(text)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return FetchFailed(
+                f"fetch {self.name!r}: {self.place} answered for a key with something "
+                f"else than an object of plain values: {describe_decode_error(error)}"
+            )
 
     async def _read(self, response: Any) -> bytes:
         """Return the body; raise FetchFailed if it is longer than `LONGEST_BODY`."""

@@ -7,7 +7,8 @@ beside the wanted columns.
 A key that its column cannot hold, such as a text where numbers are, has no row. It must
 not make the calls fail in which it travels with the keys of others, so that nobody can
 make a fetch look as if its database were down. Only while no key was answered yet, it
-is an error: the query may be wrong.
+is an error: the query may be wrong. If the query returns several rows for a key, the
+fetch fails for that key alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -167,10 +168,11 @@ class _Postgres:
         for row in rows:
             key = tuple(_comparable(row[column]) for column in self.key)
             if key in found:
-                raise FetchFailed(
-                    f"fetch {self.name!r}: query returned two rows for the key "
+                found[key] = FetchFailed(
+                    f"fetch {self.name!r}: query returned several rows for the key "
                     f"{_shown(key)}; at most one is needed"
                 )
+                continue
             found[key] = (
                 [row[column] for column in self.columns]
                 if self.columns
@@ -179,9 +181,12 @@ class _Postgres:
         answers = [found.get(key) for key in keys]
         # a query of several keys may also return combinations that nobody asked for
         if found and len(self.key) == 1 and found.keys().isdisjoint(keys):
+            # the sentence may be logged, so it must not say the key
+            first = next(iter(found))[0], keys[0][0]
+            held, asked = (type(value).__name__ for value in first)
             raise FetchFailed(
-                f"fetch {self.name!r}: query returned a row for the key "
-                f"{_shown(next(iter(found)))}, which was not asked for"
+                f"fetch {self.name!r}: query returned rows, but none of a key that was "
+                f"asked for; {self.key[0]!r} holds {held}, and {asked} was asked for"
             )
         return answers
 

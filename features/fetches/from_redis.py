@@ -9,6 +9,9 @@ keys never make the same name.
 A command is never cancelled: redis-py could give its answer to the next command of the
 connection. The sockets have timeouts instead.
 
+A JSON object may hold values that no record may hold, such as lists. Then the fetch
+fails for its key alone.
+
 A key may name something that is no hash, or no JSON object. There is nothing for such a
 key: it must not make the calls fail in which it travels with the keys of others. Only
 while no key was answered yet, it is an error: the template may be wrong.
@@ -210,16 +213,21 @@ class _Redis:
             return None
         try:
             fields = _decode_fields(text)
-            if self.columns:
-                return [
-                    _decode(fields[column]) if column in fields else None
-                    for column in self.columns
-                ]
-            return msgspec.json.decode(text)
+            if not self.columns:
+                return msgspec.json.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise FetchFailed(
-                f"{self._where(of)} holds no JSON object of plain values: {error}"
+                f"{self._where(of)} holds no JSON object: {error}"
             ) from error
+        try:
+            return [
+                _decode(fields[column]) if column in fields else None
+                for column in self.columns
+            ]
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return FetchFailed(
+                f"{self._where(of)} holds something else than plain values: {error}"
+            )
 
     def _where(self, of: bytes) -> str:
         return f"fetch {self.name!r}: {self.place}: {_text(of)!r}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import BadFetch, FetchFailed
 from ..items import Value
 from ..wording import hint
-from .answers import Values
+from .answers import Brought, Values
 from .fetch import Fetch, Key
 
 Times = NDArray[np.float64]
@@ -43,8 +43,9 @@ def time_fetches(
     rows
         M records with the key columns of all fetches, such as rows of a table.
     failed
-        Called with each fetch that failed for a row, and the error that says why. A
-        fetch that is given up as too late is no failure.
+        Called with each fetch that failed for a row, and the error that says why. An
+        answer that cannot be used is a failure; a fetch that is given up as too late is
+        none.
 
     Returns
     -------
@@ -82,7 +83,7 @@ async def _time_all(
 ) -> tuple[Times, list[list[Values | None]]]:
     times = np.full((len(keys), len(fetches)), math.inf)
     values: list[list[Values | None]] = [[None] * len(fetches) for _ in keys]
-    left_behind: set[asyncio.Task[list[Values | None]]] = set()
+    left_behind: set[asyncio.Task[list[Brought]]] = set()
 
     async def ask(fetch: Fetch, key: Key, place: tuple[int, int] | None) -> None:
         sent_s = time.monotonic()
@@ -96,12 +97,13 @@ async def _time_all(
             call.add_done_callback(_forget_error)
         elif call.cancelled():  # by itself: it counts as one that never came
             pass
-        elif error := call.exception():
-            if place and failed and isinstance(error, FetchFailed):
-                failed(fetch, error)
-        elif place:
-            times[place] = took_s
-            values[place[0]][place[1]] = call.result()[0]
+        else:
+            brought = call.exception() or call.result()[0]
+            if place and not isinstance(brought, BaseException):
+                times[place] = took_s
+                values[place[0]][place[1]] = brought
+            elif place and failed and isinstance(brought, FetchFailed):
+                failed(fetch, brought)
 
     async def ask_rows(rows: Iterator[int], kept: bool) -> None:
         for row in rows:
@@ -128,7 +130,7 @@ async def _time_all(
     return times, values
 
 
-def _forget_error(call: "asyncio.Task[list[Values | None]]") -> None:
+def _forget_error(call: "asyncio.Task[list[Brought]]") -> None:
     """Take the error of a call that nobody waits for, which asyncio would log."""
     if not call.cancelled():
         call.exception()

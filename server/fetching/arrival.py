@@ -26,8 +26,9 @@ class Arrival:
     ----------
     state
         "waiting" at first, if values must come; then "came", "failed" or "not_sent".
-        "kept" if an earlier call brought the values. A call is "failed" if it raised an
-        error, or took longer than it may. A key is "not_sent" if the source is down, if
+        "kept" if an earlier call brought the values. A key is "failed" if its call
+        raised an error or took longer than it may, or if the answer for the key cannot
+        be used. A key is "not_sent" if the source is down, if
         the key's time was over before a call was free, or if the key has no use: a NaN.
     values
         Values by column; None if there are none, for this key or yet.

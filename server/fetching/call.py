@@ -2,7 +2,6 @@
 
 import asyncio
 
-from polydom.features.fetches.answers import Values
 from polydom.features.fetches.fetch import Key
 
 from .arrival import Arrival
@@ -39,9 +38,9 @@ class Call:
         """Return its keys."""
         return [arrival.key[0] for arrival in self.arrivals]
 
-    def nothing(self) -> list[Values | None]:
-        """Return what its keys brought if it failed."""
-        return [None] * len(self.arrivals)
+    def failures(self, error: Exception) -> list[Exception]:
+        """Return what its keys brought if it failed with an error."""
+        return [error] * len(self.arrivals)
 
     def tell(self) -> None:
         """Call what waits for the arrivals, which have ended."""

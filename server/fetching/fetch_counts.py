@@ -14,7 +14,7 @@ class FetchCounts:
     ----------
     seconds
         Histograms of the seconds from the asking for keys until they came or failed.
-        Keys that were asked for and sent together count once.
+        Keys that were asked for and sent together, and ended alike, count once.
     in_flight
         Calls that have not ended; also those that took longer than they may.
     kept

@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from math import inf
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import FetchFailed
-from polydom.features.fetches.answers import Values
+from polydom.features.fetches.answers import Brought, Values
 from polydom.features.fetches.fetch import Fetch, Key
 
 from .arrival import Arrival, ExactKey, exact
@@ -41,7 +41,8 @@ class Fetcher:
     their own, since cancelling a command may confuse a connection.
 
     Values are kept for `fetch.keep_s` seconds from the sending of the call. When the
-    source is down (`Breaker`), keys are refused, except probes.
+    source is down (`Breaker`), keys are refused, except probes. An answer that cannot
+    be used fails for its key alone.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ class Fetcher:
         calls = [*self._calls]
         for call in calls:
             if not call.is_over:
-                self._settle(call, "failed", call.nothing())
+                self._settle(call, call.failures(FetchFailed("the server stops")))
                 call.tell()
             call.timer.cancel()
             call.task.cancel()
@@ -255,39 +256,56 @@ class Fetcher:
         self._log.failed(error, call.keys())
         was_down = self.down
         self._breaker.failed(self._now())
-        self._settle(call, "failed", call.nothing())
+        self._settle(call, call.failures(error))
         if self.down:
             if not was_down:
                 self._log.down()
             self._refuse_queue()
         call.tell()
 
-    def _bring(self, call: Call, found: list[Values | None]) -> None:
+    def _bring(self, call: Call, found: list[Brought]) -> None:
         """Hand values to those who wait, and keep them."""
+        unusable = [one for one in found if isinstance(one, FetchFailed)]
+        if len(unusable) == len(found):
+            self._fail(call, unusable[0])
+            return
         in_time = not call.is_over
         if in_time:
+            if unusable:
+                self._log.failed(unusable[0], call.keys())
             self._breaker.came()
-            self._settle(call, "came", found)
+            self._settle(call, found)
         if self.fetch.keep_s:
             came_s, until_s = self._now(), call.sent_s + self.fetch.keep_s
             for arrival, values in zip(call.arrivals, found, strict=True):
-                self._kept.add(arrival.kept(values, came_s), until_s)
+                if not isinstance(values, FetchFailed):
+                    self._kept.add(arrival.kept(values, came_s), until_s)
         if in_time:
             call.tell()
 
-    def _settle(self, call: Call, state: Ended, found: list[Values | None]) -> None:
+    def _settle(self, call: Call, found: Sequence[Values | Exception | None]) -> None:
         """Set what a call's keys brought, and free the call; tells nobody yet."""
-        now_s, came = self._now(), state == "came"
+        now_s = self._now()
         call.is_over = True
         call.timer.cancel()
         self._open.discard(call)
+        # times when the keys were asked for that ended in each way
+        asked: dict[Ended, set[float]] = {"came": set(), "failed": set()}
+        for arrival, values in zip(call.arrivals, found, strict=True):
+            if isinstance(values, Exception):
+                arrival.end("failed")
+                asked["failed"].add(arrival.sent_s)
+            else:
+                arrival.end("came", values, now_s)
+                asked["came"].add(arrival.sent_s)
+            del self._waiting[arrival.key]
+        for state, times in asked.items():
+            for asked_s in times:
+                self.counts.seconds[state].add_one(now_s - asked_s)
         since_s, self._settled_s = now_s - self._settled_s, now_s
-        for asked_s in {arrival.sent_s for arrival in call.arrivals}:
+        for asked_s in asked["came"] | asked["failed"]:
+            came = asked_s in asked["came"]
             self.latency.add(now_s - asked_s if came else inf, since_s)
             since_s = 0.0
-            self.counts.seconds[state].add_one(now_s - asked_s)
-        for arrival, values in zip(call.arrivals, found, strict=True):
-            arrival.end(state, values, now_s if came else inf)
-            del self._waiting[arrival.key]
         if self._queue:
             self._send_soon()

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -28,10 +28,8 @@ def returning(answers: Any, columns: Sequence[str] = COLUMNS) -> Fetch:
     return orders
 
 
-def bring(
-    asked: Fetch, keys: Sequence[Key] = ((17,),)
-) -> list[Mapping[str, Any] | None]:
-    return [*asyncio.run(asked.bring(keys, 1.0))]
+def bring(asked: Fetch, keys: Sequence[Key] = ((17,),)) -> list[Any]:
+    return asyncio.run(asked.bring(keys, 1.0))
 
 
 def test_decorator_makes_a_fetch_with_its_terms() -> None:
@@ -97,23 +95,44 @@ def test_values_become_what_records_hold(value: Any, plain: Any) -> None:
         ({"n_orders": 1}, "returned dict; a list is needed"),
         ([], "returned 0 answers to 1 keys; one for each key is needed, in order"),
         ([None, None], "returned 2 answers to 1 keys"),
-        ([7], "returned int for a key; a mapping of columns to values, a list"),
-        (["ab"], "returned str for a key"),
-        ([[1]], "a list of 1 values for a key; 2 are needed: n_orders, mean_amount"),
-        ([{"n_order": 1}], "brought a column 'n_order'; did you mean 'n_orders'?"),
-        ([[1, math.inf]], "column 'mean_amount' holds inf; a finite number is needed"),
-        ([[np.float64("-inf"), 1]], "column 'n_orders' holds -inf"),
-        ([[10**400, 1]], "column 'n_orders' holds a whole number beyond 1e308"),
-        ([["x" * (LONGEST + 1), 1]], "holds a text of 65,537 bytes; at most 65,536"),
-        ([["é" * LONGEST, 1]], "holds a text of 131,072 bytes"),
-        ([[[1], 1]], "column 'n_orders' holds a list; a number, a string, a boolean"),
-        ([[b"x", 1]], "column 'n_orders' holds a bytes; a number, a string"),
     ],
 )
 def test_unusable_answers_are_refused(answers: Any, message: str) -> None:
     with pytest.raises(FetchFailed) as raised:
         bring(returning(answers))
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (7, "returned int for a key; a mapping of columns to values, a list"),
+        ("ab", "returned str for a key"),
+        ([1], "a list of 1 values for a key; 2 are needed: n_orders, mean_amount"),
+        ({"n_order": 1}, "brought a column 'n_order'; did you mean 'n_orders'?"),
+        ([1, math.inf], "column 'mean_amount' holds inf; a finite number is needed"),
+        ([np.float64("-inf"), 1], "column 'n_orders' holds -inf"),
+        ([10**400, 1], "column 'n_orders' holds a whole number beyond 1e308"),
+        (["x" * (LONGEST + 1), 1], "holds a text of 65,537 bytes; at most 65,536"),
+        (["é" * LONGEST, 1], "holds a text of 131,072 bytes"),
+        ([[1], 1], "column 'n_orders' holds a list; a number, a string, a boolean"),
+        ([b"x", 1], "column 'n_orders' holds a bytes; a number, a string"),
+    ],
+)
+def test_an_unusable_answer_fails_for_its_key_alone(answer: Any, message: str) -> None:
+    good = {"n_orders": 3, "mean_amount": 2.5}
+    keys = [(1,), (2,), (3,)]
+    first, failure, last = bring(returning([good, answer, None]), keys)
+    assert (first, last) == (good, None)
+    assert isinstance(failure, FetchFailed)
+    assert str(failure).startswith("fetch 'orders'")
+    assert message in str(failure)
+
+
+def test_a_function_may_fail_for_a_key_alone() -> None:
+    failure = FetchFailed("it is locked")
+    keys = [(1,), (2,)]
+    assert bring(returning([failure, None]), keys) == [failure, None]
 
 
 def test_an_error_of_the_function_is_named() -> None:

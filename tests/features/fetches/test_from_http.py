@@ -97,14 +97,11 @@ def ask_with_token(folder: Path, answer: Answer) -> Any:
         (saying("<html>"), 'another body than {"values": [...]}: '),
         (saying("[]"), "expected object, got array"),
         (saying("{}"), "'values' is missing"),
-        (saying('{"values": [7]}'), "values[0]: expected object | null, got int"),
-        (saying('{"values": [{"risk": [1]}]}'), "got array"),
+        (saying('{"values": {}}'), "values: expected array, got object"),
         (saying('{"values": [{"risk": NaN}]}'), "NaN is no JSON"),
-        (saying(b'{"values": [{"word": "\xff"}]}'), "it is not UTF-8"),
         (saying(b"\x1f\x8b" + bytes(9), 200, {"Content-Encoding": "gzip"}), "gzip"),
         (saying('{"values": []}'), "returned 0 answers to 1 keys"),
         (saying('{"values": [null, null]}'), "returned 2 answers to 1 keys"),
-        (saying('{"values": [{"word": "%s"}]}' % ("x" * 99_999)), "text of 99,999 byt"),
         (saying(b" " * (LONGEST_BODY + 1)), "answered with more than 8 MiB"),
     ],
 )
@@ -114,6 +111,28 @@ def test_other_answers_are_refused(
     with pytest.raises(FetchFailed, match="'orders'") as raised:
         ask(tmp_path, answer, (17,))
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (b"7", "something else than an object of plain values: expected object | null"),
+        (b'{"risk": [1]}', "got array"),
+        (b'{"word": "\xff"}', "it is not UTF-8"),
+        (b'{"risk": 1e999}', "out of range"),
+        (b'{"word": "%s"}' % (b"x" * 99_999), "text of 99,999 bytes"),
+    ],
+    ids=range(5),
+)
+def test_unusable_values_fail_for_their_key_alone(
+    tmp_path: Path, values: bytes, message: str
+) -> None:
+    body = b'{"values": [{"risk": 0.5}, %s, null]}' % values
+    first, failure, last = ask(tmp_path, saying(body), (17,), (18,), (19,))
+    assert first == {"risk": 0.5, "word": None}
+    assert last is None
+    assert isinstance(failure, FetchFailed)
+    assert message in str(failure)
 
 
 def test_a_server_that_says_nothing_is_given_up(tmp_path: Path) -> None:

@@ -108,20 +108,14 @@ def test_hostile_keys_stay_in_their_place(
         ("SELECT n FROM orders WHERE id = ANY($1)", 17, "does not return 'id', by wh"),
         ("SELECT id FROM orders WHERE id = ANY($1)", 17, "does not return 'n'; "),
         ("SELECT id, n FROM orders WHERE id = ANY($1) AND n > $2", 17, "2 parameters;"),
-        (QUERY, 20, "returned two rows for the key 20; at most one is needed"),
         (QUERY, "x", "DataError: invalid input for query argument $1"),
         ("SELECT id FROM nowhere WHERE id = ANY($1)", 17, '"nowhere" does not exist'),
         ("SELEC $1", 17, "syntax error"),
-        ("SELECT 5 AS id, 1 AS n WHERE 17 = ANY($1)", 17, "for the key 5, which was n"),
+        ("SELECT 5 AS id, 1 AS n WHERE 17 = ANY($1)", 17, "rows, but none of a key"),
         (
-            "SELECT id, ARRAY[n] AS n FROM orders WHERE id = ANY($1)",
+            "SELECT 'x5' AS id, 1 AS n WHERE 17 = ANY($1)",
             17,
-            "holds a list;",
-        ),
-        (
-            "SELECT id, 'inf'::float AS n FROM orders WHERE id = ANY($1)",
-            17,
-            "holds inf",
+            "'id' holds str, and int was asked for",
         ),
     ],
 )
@@ -142,6 +136,41 @@ def test_a_key_that_the_column_cannot_hold_has_nothing_beside_others(
     row = {"n": 3}
     assert bring(bound, *keys) == [None, row, None, row, None, None]
     assert bring(bound, ("x",)) == [None]
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "message"),
+    [
+        (QUERY, 20, "returned several rows for the key 20; at most one is needed"),
+        (
+            "SELECT id, ARRAY[n] AS n FROM orders WHERE id = ANY($1)",
+            17,
+            "column 'n' holds a list; ",
+        ),
+        (
+            "SELECT id, 'inf'::float AS n FROM orders WHERE id = ANY($1)",
+            17,
+            "column 'n' holds inf; ",
+        ),
+    ],
+)
+def test_unusable_rows_fail_for_their_key(
+    server: PostgresServer, tmp_path: Path, query: str, key: int, message: str
+) -> None:
+    bound = orders(tmp_path, server, query).bound_to(["id"], ["n"])
+    failure, nothing = bring(bound, (key,), (99,))
+    assert nothing is None
+    assert isinstance(failure, FetchFailed)
+    assert message in str(failure)
+
+
+def test_rows_of_a_key_are_several_for_that_key_alone(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    bound = orders(tmp_path, server).bound_to(["id"], ["n"])
+    good, failure = bring(bound, (17,), (20,))
+    assert good == {"n": 3}
+    assert isinstance(failure, FetchFailed)
 
 
 def test_a_query_without_parameters_is_refused(tmp_path: Path) -> None:

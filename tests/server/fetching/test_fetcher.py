@@ -327,6 +327,47 @@ def test_a_failed_call_is_told_and_logged_without_keys(
     assert "50505" not in caplog.text
 
 
+async def unusable_for_one(keys: Sequence[Key], left_s: float) -> list[Any]:
+    return [[math.inf] if n == 40404 else None if n == 3 else [2] for (n,) in keys]
+
+
+def test_an_unusable_answer_fails_for_its_key_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    own = fetch(key=["n"], columns=["twice"], name="doubled", keep_s=60.0)
+
+    async def main() -> None:
+        fetcher = Fetcher(own(unusable_for_one), DRAWS)
+        before = fetcher.latency.chance(0.0, 10.0)
+        for turn in range(2 * FAILURES):
+            keys: list[Key] = [(40404,), (turn + 4,), (3,)]
+            asked = [fetcher.ask(key, FOREVER_S) for key in keys]
+            states = await ended(*asked)
+            assert states == ["failed", "came", "kept" if turn else "came"]
+            assert [one.values for one in asked] == [None, {"twice": 2}, None]
+            assert math.isinf(asked[0].came_s)
+        assert not fetcher.down
+        assert fetcher.latency.chance(0.0, 10.0) >= before
+        took = fetcher.counts.seconds
+        assert [sum(took[state].counts) for state in ("came", "failed")] == [
+            2 * FAILURES,
+            2 * FAILURES,
+        ]
+        # one key that is nothing is a usable answer, and an unusable one alone is none
+        for _ in range(FAILURES):
+            assert not fetcher.down
+            assert await ended(fetcher.ask((40404,), FOREVER_S)) == ["failed"]
+        assert fetcher.down
+        await fetcher.close()
+
+    with caplog.at_level(logging.WARNING, "polydom"):
+        run(main)
+    failed, down = (record.getMessage() for record in caplog.records)
+    assert "column 'twice' holds inf; a finite number is needed" in failed
+    assert "is down: 5 calls in a row failed" in down
+    assert "40404" not in caplog.text
+
+
 def test_failures_are_logged_once_a_minute_with_their_number(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
