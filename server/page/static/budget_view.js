@@ -24,7 +24,9 @@ export class BudgetView {
   begin(facts) {
     this.facts = facts;
     const [low, high] = priceRange(facts);
-    this.range = [low / 2, high * 1.6]; // what is cheaper stands at the edge
+    // what is cheaper stands at the edge; fetches may come much later than any set takes
+    const waited = facts.fetches ? facts.waits.at(-1).budget_ms / 1e3 : 0;
+    this.range = [low / 2, Math.max(high * 1.6, waited)];
     this.sizes = sizeRanges(facts).map(([least, most], k) => (least < most && new LogSlider({
       label: `Size: ${facts.size[k]}`, unit: facts.size[k], low: least, high: most,
       onchange: (value) => this.choose({ size: this.size.with(k, value) }),
