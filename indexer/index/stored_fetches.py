@@ -27,7 +27,8 @@ class StoredFetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
     key: Names  # Columns of the request that make the key; need not be features
     columns: Names  # Columns that the call brings
-    price: dict[str, Amount] = {}  # Price of one key, by unit; free if empty
+    # Price of one key, by unit, the same for all fetches; free if empty
+    price: dict[str, Amount] = {}
 
 
 def needs_of(
@@ -78,6 +79,9 @@ def fault_of(
         return "the key of a fetch has a column twice"
     if len({*brought}) < len(brought):
         return "a column is brought twice"
+    # the price of a request is one number
+    if len({unit for fetch in fetches for unit, p in fetch.price.items() if p}) > 1:
+        return "the prices of its fetches have several units"
     if keys.intersection(brought):
         return "a column that is brought is part of a key"
     if None not in reads and not read.issuperset(brought):

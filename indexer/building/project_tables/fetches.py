@@ -37,7 +37,8 @@ class FetchTerms(Struct, frozen=True, forbid_unknown_fields=True):
         if a fetch did not come. `polydom check-fetches --times` writes such a file. All
         fetches of a project name the same file.
     price
-        Price of one key, by unit, such as `{ usd = 0.002 }`. The default is free.
+        Price of one key, by unit, such as `{ usd = 0.002 }`. All fetches of a project
+        have the same unit. The default is free.
     """
 
     key: Names
@@ -84,6 +85,12 @@ def check_fetches(
         raise BadProject(
             "[fetches] is for budgets of seconds, and costs.weights counts "
             f"{listed(counted) or 'none'}"
+        )
+    units = {unit for one in fetches.values() for unit, p in one.price.items() if p}
+    if len(units) > 1:
+        raise BadProject(
+            f"[fetches] has prices in {' and '.join(sorted(units))}; one unit is "
+            "needed, since the prices of a request's fetches are added"
         )
     for fault in _faults(fetches, groups, data):
         raise BadProject(f"[fetches.{fault}")

@@ -407,6 +407,15 @@ def test_columns_that_no_feature_reads_are_not_fetched(
 MANY = {f"f{k}": {"key": ["id"], "columns": [f"c{k}"], "from": "f"} for k in range(17)}
 ONE = MANY["f0"]
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "two units": (
+        {
+            "fetches": {
+                "f": ONE | {"price": {"usd": 1.0}},
+                "g": MANY["f1"] | {"price": {"eur": 2.0, "usd": 0.0}},
+            }
+        },
+        "[fetches] has prices in eur and usd; one unit is needed",
+    ),
     "too many": ({"fetches": MANY}, "has 17 fetches; 16 are the most"),
     "images": (
         {"fetches": {"f": ONE}, "data": {"images": "photos"}},

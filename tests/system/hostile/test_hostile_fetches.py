@@ -45,6 +45,7 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "unread column": (put(0, "columns", ["job", "shoes"]), "no feature reads"),
     "key that is brought": (put(0, "key", ["job"]), "part of a key"),
     "negative price": (put(1, "price", {"usd": -1.0}), ">= 0"),
+    "other unit": (put(1, "price", {"a": 1.0, "b": 1.0}), "several units"),
     "an address": (put(1, "http", "http://127.0.0.1"), "unknown field"),
     "fewer draws": (draws(lambda a: a[:, :1].copy()), "not its fetches'"),
     "no draws": (draws(lambda a: a[:0]), "0 draws"),
