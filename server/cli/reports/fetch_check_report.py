@@ -30,14 +30,13 @@ def show_checks(checks: Sequence["FetchCheck"], console: "Console") -> None:
         if one.empty and not one.came:
             said = "found nothing for any key: does it name keys as its source does?"
             print_line(console, f"fetch {one.fetch!r} {said}")
-    skews = [(one.fetch, skew) for one in checks for skew in one.columns]
+    skews = [(one.fetch, skew) for one in checks for skew in one.columns if skew.rows]
     if not skews:
         if any(one.came for one in checks):
             print_line(console, "the table has no column that a fetch brings")
         return
     differ = [
-        (fetch, skew.column, f"{skew.differ / max(skew.rows, 1):.1%}")
-        for fetch, skew in skews
+        (fetch, skew.column, f"{skew.differ / skew.rows:.1%}") for fetch, skew in skews
     ]
     title = "rows whose fetched value differs from the table's"
     print_table(console, ("fetch", "column", "differ"), differ, title=title, names=2)

@@ -66,7 +66,7 @@ ELSEWHERE = re.compile(
 PAGES = sorted(
     str(page.relative_to(DOCS))
     for page in (DOCS / "how-to").glob("*.md")
-    if page.name not in ("early-exits.md", "triton-and-kserve.md")
+    if page.name not in ("early-exits.md", "fetch.md", "triton-and-kserve.md")
 )
 
 

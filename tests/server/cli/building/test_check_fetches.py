@@ -113,7 +113,7 @@ def test_a_source_that_has_none_of_the_keys_is_told(
     fetches.write_text(fetches.read_text().replace("None", "{}[0]"))
     _, out, _ = run(capsys, "check-fetches", fetches, table)
     assert "KeyError" in out
-    assert "the table has no column" not in out
+    assert "table" not in out  # nothing can be compared
 
 
 def test_times_are_written(
