@@ -6,7 +6,7 @@ distribution of arrival times, which `timing` measures.
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,13 @@ Columns = tuple[str, ...]
 MOST = 10_000  # keys in a call, and calls at once
 LONGEST_S = 60.0  # that a call may take
 MOST_COLUMNS = 4_096
+# Least and most of each term that is a number
+RANGES: Mapping[str, tuple[float, float]] = {
+    "at_most_ms": (0.001, LONGEST_S * 1e3),
+    "keep_s": (0, math.inf),
+    "batch": (1, MOST),
+    "at_once": (1, MOST),
+}
 FLOATS = frozenset({float})
 WHOLE = 2.0**63  # from here on, a whole number stays a float
 
@@ -65,12 +72,13 @@ class Fetch:
             raise BadFetch(
                 f"fetch {self.name!r} brings {both[0]!r}, which is a part of its key"
             )
-        for term, value, least, most in (
-            ("at_most_ms", self.at_most_s * 1e3, 0.001, LONGEST_S * 1e3),
-            ("keep_s", self.keep_s, 0, math.inf),
-            ("batch", self.batch, 1, MOST),
-            ("at_once", self.at_once, 1, MOST),
+        for term, value in (
+            ("at_most_ms", self.at_most_s * 1e3),
+            ("keep_s", self.keep_s),
+            ("batch", self.batch),
+            ("at_once", self.at_once),
         ):
+            least, most = RANGES[term]
             if not least <= value <= most or value == math.inf:
                 needed = f"{least:g} or more" + (
                     "" if most == math.inf else f", and at most {most:g},"

@@ -32,10 +32,18 @@ SHOWN = 200  # characters of an answer that is an error
 
 
 class HttpTerms(Terms, kw_only=True):
-    """Terms of a fetch over HTTP."""
+    """Terms of a fetch over HTTP.
 
-    http: str  # Address
-    # Sent with each request
+    Attributes
+    ----------
+    http
+        Address that begins with `http://` or `https://`. It may hold environment
+        variables.
+    headers
+        Headers of each request. Values may hold environment variables.
+    """
+
+    http: str
     headers: dict[str, str] = msgspec.field(default_factory=dict)
 
 

@@ -30,10 +30,21 @@ from .terms import (
 
 
 class PostgresTerms(Terms, kw_only=True):
-    """Terms of a fetch from PostgreSQL."""
+    """Terms of a fetch from PostgreSQL.
 
-    postgres: str  # Address
-    query: str  # With the parameters $1, $2 ...: an array for each key column
+    Attributes
+    ----------
+    postgres
+        Address that begins with `postgresql://` or `postgres://`. It may hold
+        environment variables.
+    query
+        Query with the parameters `$1`, `$2` and so on, an array of values for each key
+        column, in the order of the key. It returns the key columns and the columns of
+        the fetch, at most one row for each key.
+    """
+
+    postgres: str
+    query: str
 
 
 def postgres_fetch(name: str, terms: PostgresTerms) -> Fetch:

@@ -42,11 +42,24 @@ GAPS = (b"", b"nan", b"NaN")
 
 
 class RedisTerms(Terms, kw_only=True):
-    """Terms of a fetch from Redis; either `hash` or `string` is given."""
+    """Terms of a fetch from Redis; either `hash` or `string` is given.
 
-    redis: str  # Address
-    hash: str | None = None  # Template of the name of a hash, whose fields are columns
-    string: str | None = None  # Template of the name of a string with a JSON object
+    Attributes
+    ----------
+    redis
+        Address that begins with `redis://`, `rediss://` or `unix://`. It may hold
+        environment variables.
+    hash
+        Name of the hash of a key, with the key columns in braces, as in
+        `"customer:{customer_id}"`. The fields of the hash are the columns.
+    string
+        Instead of `hash`, the name of a string that holds a JSON object. The members of
+        the object are the columns.
+    """
+
+    redis: str
+    hash: str | None = None
+    string: str | None = None
 
 
 class Template:

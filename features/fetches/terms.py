@@ -21,9 +21,25 @@ HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:\d*)?")
 
 
 class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Terms of any fetch of a .toml file; those of `fetch` have the same meaning."""
+    """Terms of any fetch of a .toml file; those of `fetch` have the same meaning.
 
-    # Columns of the key, in order; by default an index says them
+    Attributes
+    ----------
+    key
+        Columns of the key, in order. By default the index says them, and those of
+        Redis are in its template. `check-fetches` has no index, so it needs the key of
+        PostgreSQL and HTTP.
+    at_most_ms
+        Milliseconds after which a call has failed.
+    keep_s
+        Seconds for which a server uses values again for the same key; 0 never does.
+    batch
+        Most keys in one call.
+    at_once
+        Most calls at the same time in each worker, and so most connections. Further
+        keys wait; those of the requests with the least time go first.
+    """
+
     key: list[str] = []
     at_most_ms: float = 1000.0
     keep_s: float = 0.0

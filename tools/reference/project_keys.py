@@ -70,8 +70,8 @@ def rows(section: str) -> Iterator[tuple[str, str, str, str]]:
         yield f"`{name}`", takes, default_of(key, field), told[field.name]
 
 
-def attributes(part: type) -> dict[str, str]:
-    """What a docstring says of each attribute."""
+def attributes(part: Any) -> dict[str, str]:
+    """What a docstring says of each attribute or parameter."""
     lines = (inspect.getdoc(part) or "").partition("----------\n")[2]
     found = re.findall(r"^(\w+)\n((?: {4}.*\n?|\n(?= {4}))+)", lines, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in found}
