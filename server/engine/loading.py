@@ -1,17 +1,19 @@
 """Load an index file, and compile all code that its answers need."""
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from polydom.features.costs.stopwatch import busy_clock
 from polydom.features.errors import BadIndexFile
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
 from ..settings import Settings
-from .planning.planner import Planner
+from .planning.planner import Clock, Planner
 
 _AnyPath = str | os.PathLike[str]
 DEFAULTS = Settings()
@@ -43,10 +45,12 @@ def load_planner(
     index: _AnyPath | Index,
     features: Sequence[Path] = (),
     settings: Settings = DEFAULTS,
+    now: Clock = time.monotonic,
 ) -> Planner:
     """Return a planner for an index or an index file, with all code compiled.
 
-    `features` are Python files with the operator's own features. Raises the errors of
+    `features` are Python files with the operator's own features. `now` is the clock of
+    budgets. Raises the errors of
     `load_index`, and BadFeature if a feature's code is missing, invalid or changed, or
     if a network of the index cannot be run here.
     """
@@ -57,7 +61,14 @@ def load_planner(
     extractor = package.extractor(features)
     for network in package.networks:
         network.open()
-    planner = Planner(index, extractor, corrects=settings.correct, audit=settings.audit)
+    planner = Planner(
+        index,
+        extractor,
+        now=now,
+        busy=busy_clock(),
+        corrects=settings.correct,
+        audit=settings.audit,
+    )
     _compile_ahead(planner, rescales=settings.rescale)
     return planner
 

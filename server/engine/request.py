@@ -3,6 +3,7 @@
 import math
 
 import msgspec
+from msgspec.structs import replace
 
 from polydom.features.items import Item
 
@@ -115,3 +116,20 @@ class Outcome(msgspec.Struct, frozen=True):
     # classes
     value: float | None = None
     interval: tuple[float, float] | None = None
+
+
+def with_fetches(request: Request, outcome: Outcome) -> Outcome:
+    """Return an outcome with the reason for what fetches did not bring.
+
+    The reason is "late_fetch" if a fetch that was asked for would have allowed a better
+    answer. It is "budget" instead of "missing" if columns are missing that the budget
+    left no time or money to fetch.
+    """
+    fetches, reason = request.fetches, outcome.reason
+    if fetches is None:
+        return outcome
+    if outcome.quality < fetches.hoped:
+        return replace(outcome, reason="late_fetch")
+    if fetches.spared and reason == "missing":
+        return replace(outcome, reason="budget")
+    return outcome

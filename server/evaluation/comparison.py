@@ -6,7 +6,7 @@ the machine affects all predictors alike.
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -48,7 +48,8 @@ class Comparison:
 
     `seed` determines the order of items and of predictors. Each repetition has a new
     random order of items, so that the first trials are a fair sample. `trials` has the
-    finished trials; `total` is the number of trials of a complete run.
+    finished trials; `total` is the number of trials of a complete run. `now` is the
+    clock that times replies, in seconds.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Comparison:
         *,
         repeat: int = 1,
         seed: int = 0,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.trials: list[Trial] = []
         self.total = len(items) * repeat
@@ -65,6 +67,7 @@ class Comparison:
         self._predictors = predictors
         self._repeat = repeat
         self._seed = seed
+        self._now = now
 
     def warm_up(self) -> None:
         """Ask every predictor for the first few items, before timing begins.
@@ -73,7 +76,7 @@ class Comparison:
         first error is raised.
         """
         for predictor in self._predictors:
-            replies = [_ask(predictor, item) for item in self._items[:WARM_UP]]
+            replies = [self._ask(predictor, item) for item in self._items[:WARM_UP]]
             if all(reply.answer is None for reply in replies):
                 assert replies[0].error is not None
                 raise replies[0].error
@@ -99,14 +102,13 @@ class Comparison:
         leaves behind slow down the next predictor.
         """
         item, predictors = self._items[position], self._predictors
-        replies = {turn: _ask(predictors[turn], item) for turn in turns}
+        replies = {turn: self._ask(predictors[turn], item) for turn in turns}
         return Trial(position, item, tuple(replies[k] for k in range(len(predictors))))
 
-
-def _ask(predictor: Predictor, item: LabelledItem) -> Reply:
-    began_s = time.monotonic()
-    try:
-        answer = predictor.answer(item)
-    except PolydomError as error:
-        return Reply(time.monotonic() - began_s, error=error)
-    return Reply(time.monotonic() - began_s, answer)
+    def _ask(self, predictor: Predictor, item: LabelledItem) -> Reply:
+        began_s = self._now()
+        try:
+            answer = predictor.answer(item)
+        except PolydomError as error:
+            return Reply(self._now() - began_s, error=error)
+        return Reply(self._now() - began_s, answer)

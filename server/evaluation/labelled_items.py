@@ -142,7 +142,7 @@ def _files(
 
 
 def _sort(rows: Iterable[Row], index: Index, package: Package) -> LabelledItems:
-    columns, known = KnownColumns(package.features), frozenset(package.labels)
+    columns, known = KnownColumns.of(package), frozenset(package.labels)
     items: list[LabelledItem] = []
     unreadable: list[tuple[str, str]] = []
     foreign: Counter[str] = Counter()

@@ -15,6 +15,7 @@ from polydom.models import measures
 
 from ..schema.wire import Answer
 from .comparison import Comparison, Reply
+from .fetch_metrics import report_fetches
 from .predictors import Predictor
 from .results import (
     BaselineResult,
@@ -93,6 +94,7 @@ class Metrics(ABC):
                 for features, number in bought.most_common(COMMONEST)
             ],
         )
+        report_fetches(result, answers)
         if self._counts_time:
             result.budget_ms = amount
             given_us = [one.budget_us for one in answers if one.budget_us is not UNSET]

@@ -98,6 +98,14 @@ class Bought(msgspec.Struct):
     share: float
 
 
+class FetchResult(msgspec.Struct):
+    """How often one fetch was sent, and how often it came, as shares of answers."""
+
+    name: str
+    sent: float
+    came: float  # In time; or an earlier call had brought the values
+
+
 class BudgetResult(Result, kw_only=True):
     """The metrics of the index within one budget."""
 
@@ -122,6 +130,11 @@ class BudgetResult(Result, kw_only=True):
     plans: list[Bought]  # The most frequent feature sets
     # Mean cost of the plans in the index's unit; unset if that is time
     mean_cost: float | UnsetType = UNSET
+    # `fetches`, `mean_price` and `mean_wait_ms`: of an index with fetches, if answers
+    # say what was fetched. Price of what was sent, and milliseconds of waiting for it.
+    fetches: list[FetchResult] | UnsetType = UNSET
+    mean_price: float | UnsetType = UNSET
+    mean_wait_ms: float | UnsetType = UNSET
 
     @property
     def amount(self) -> float:
@@ -225,3 +238,5 @@ class Evaluation(msgspec.Struct, kw_only=True):
     confusion: Confusion | None
     # Scores of early answers; None if no answer came early, or all came without scores
     early: EarlyResult | None = None
+    # True if the arrival times of fetches were drawn, and their columns came as late
+    simulated_fetches: bool = False

@@ -1,7 +1,7 @@
 """One run of `polydom evaluate`: compare predictors on labelled items."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,11 +30,14 @@ from .predictors import (
     split_target,
 )
 from .results import Evaluation
+from .simulated_fetches import SimulatedFetches, SkippingClock, refuse_simulation
 
 READY_S = 20.0  # longest wait in seconds until a server is ready
 # seconds to wait, as OpenMP's threads spin for 0.2 s after training an own model
 SPIN_S = 0.3
 SHOWN = 5  # number of names in a remark
+# Answers a payload on some terms
+Ask = Callable[[Terms, Any], Answer]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +53,9 @@ class Server:
 class EvaluationRun:
     """One comparison of predictors; the fields are options of `polydom evaluate`.
 
-    Use the run in a `with` statement, which closes the connection to a server. The
-    budgets `amounts` ascend; they are in milliseconds, or in the index's unit.
+    Use the run in a `with` statement, which closes the connection to a server, and the
+    event loop of simulated fetches. The budgets `amounts` ascend; they are in
+    milliseconds, or in the index's unit.
     """
 
     index: Path
@@ -67,13 +71,19 @@ class EvaluationRun:
     seed: int = 0
     repeat: int = 1
     exact: bool = False
+    simulate_fetches: bool = False
+    max_price: float | None = None
     progress: Progress = field(default_factory=Silence)
     labelled: LabelledItems = field(init=False)
     comparison: Comparison = field(init=False)
+    _asker: Callable[[], Ask] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Read the index and the items, and prepare all predictors."""
         self._client: Client | None = None
+        self._clock = SkippingClock()
+        self._simulated: SimulatedFetches | None = None
+        self._refuse_options()
         for target in self.against:
             split_target(target)
         self._index, self._package = load_index(self.index)
@@ -90,6 +100,8 @@ class EvaluationRun:
             whole=bool(self.against),
             progress=self.progress,
         )
+        if self.simulate_fetches:
+            refuse_simulation(self._package, self.labelled.items)
         self._prior = Prior(self._index, self._package)
         within = self._prepare()
         # last, because an own function may train its model only when called
@@ -102,7 +114,11 @@ class EvaluationRun:
         if self._beside_exact:
             self._predictors.append(self._within(exact=True)[-1])
         self.comparison = Comparison(
-            self.labelled.items, self._predictors, repeat=self.repeat, seed=self.seed
+            self.labelled.items,
+            self._predictors,
+            repeat=self.repeat,
+            seed=self.seed,
+            now=self._clock,
         )
 
     def __enter__(self) -> Self:
@@ -111,6 +127,8 @@ class EvaluationRun:
     def __exit__(self, *_: object) -> None:
         if self._client is not None:
             self._client.close()
+        if self._simulated is not None:
+            self._simulated.close()
 
     def _prepare(self) -> list[Predictor]:
         """Return one predictor for each budget; in this process also fixed plans.
@@ -118,13 +136,19 @@ class EvaluationRun:
         Connects to the server, if one is to answer.
         """
         if self.server is None:
-            translator = open_translator(self._index, self.features)
-            self._ask = AtOnce(translator).answer
+            translator = open_translator(self._index, self.features, self._clock)
+            at_once = AtOnce(translator)
+            self._asker = lambda: at_once.answer
+            if self.simulate_fetches:
+                # a function for each budget, so that all see the same arrival times
+                self._simulated = SimulatedFetches(translator, self._clock)
+                self._asker = partial(self._simulated.asker, self.seed)
             fixed = fixed_plans(translator, self.labelled.items)
             return [*self._within(exact=self.exact), *fixed]
         self._client = Client(self.server.url, token=self.server.token)
         self._client.wait_ready(READY_S)
-        self._ask = partial(ask_server, self._client)
+        ask = partial(ask_server, self._client)
+        self._asker = lambda: ask
         return self._within(exact=self.exact)
 
     def _within(self, *, exact: bool) -> list[Predictor]:
@@ -132,8 +156,21 @@ class EvaluationRun:
         model = None if self.server is None else self.server.model
         budget = "budget_ms" if self.unit == "s" else "budget"
         amounts: list[dict[str, Any]] = [{budget: amount} for amount in self.amounts]
-        terms = [Terms(model=model, exact=exact, **amount) for amount in amounts]
-        return [IndexWithin(self._ask, each) for each in terms]
+        terms = [
+            Terms(model=model, exact=exact, max_price=self.max_price, **amount)
+            for amount in amounts
+        ]
+        return [IndexWithin(self._asker(), each) for each in terms]
+
+    def _refuse_options(self) -> None:
+        """Raise BadInput if options about fetches do not fit together."""
+        if self.max_price is not None and not self.simulate_fetches:
+            raise BadInput("--max-price is for --simulate-fetches: give that, too")
+        if self.server is not None and self.simulate_fetches:
+            raise BadInput(
+                "--simulate-fetches is for this process; a server, as of --url, "
+                "fetches for itself"
+            )
 
     def carry_out(self) -> None:
         """Run the comparison; an interruption keeps the finished trials.
@@ -188,6 +225,7 @@ class EvaluationRun:
             beside=[metrics.without_budget(k, amounts) for k in others],
             confusion=confusion,
             early=early,
+            simulated_fetches=self.simulate_fetches,
         )
 
     def _metrics(self) -> Metrics:
@@ -209,6 +247,13 @@ class EvaluationRun:
         """Return remarks on unusable items, and on labels unknown to the index."""
         labelled = self.labelled
         remarks = list(labelled.remarks)
+        fetches = self._package.fetches
+        if fetches and self.server is None and not self.simulate_fetches:
+            names = ", ".join(fetch.name for fetch in fetches)
+            remarks.append(
+                f"columns of fetches ({names}) are taken from the items, without any "
+                "wait; --simulate-fetches lets them come as late as in the build"
+            )
         if labelled.unreadable:
             name, why = labelled.unreadable[0]
             number = len(labelled.unreadable)

@@ -242,6 +242,7 @@ class _Reader:
         self._known = dict.fromkeys(columns.names)
         self._texts = columns.texts
         self._lacking = dict(self._known)
+        self._keys = {name for fetch in package.fetches for name in fetch.key}
         facts = msgspec.convert(package.meta.get("columns", []), list[ColumnFacts])
         self._facts = {own.name: own for own in facts}
         self._left_out: dict[str, None] = {}
@@ -307,7 +308,8 @@ class _Reader:
     def _note(self, names: Iterable[str]) -> None:
         for name in names if self._known else ():
             self._lacking.pop(name, None)
-            if name not in self._known and len(self._left_out) < SHOWN:
+            is_known = name in self._known or name in self._keys
+            if not is_known and len(self._left_out) < SHOWN:
                 self._left_out[name[:80]] = None
 
     def rows(self, rows: Iterable[Any]) -> Iterator[Row]:

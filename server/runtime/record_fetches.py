@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -13,8 +13,8 @@ from polydom.features.items import Gaps, Item, Value
 
 from ..engine.request import FetchOutcome, Outcome, Request
 from ..engine.send_time import SendTime
+from ..fetching.arrival import Arrival
 from ..fetching.fetch_rule import FetchRule, Purse, members
-from ..fetching.fetcher import Fetcher
 from ..fetching.latency import Latency
 from ..fetching.mean_price import MeanPrice
 from ..schema.wire import Fetched, FetchState, Terms
@@ -49,6 +49,24 @@ class Sending(NamedTuple):
     decide_s: float  # Time to decide about fetches with a price
 
 
+class Source(Protocol):
+    """What brings the values of a fetch: a `Fetcher`, or a simulation of one."""
+
+    @property
+    def latency(self) -> Latency:
+        """The distribution of arrival times."""
+
+    @property
+    def down(self) -> bool:
+        """True if the source is down."""
+
+    def ask(self, key: Key, due_s: float) -> Arrival:
+        """Ask for the values of a key; never block or raise."""
+
+    def refuse(self) -> None:
+        """Count values that a record's columns cannot hold."""
+
+
 class RecordFetches:
     """Sends the fetches of an index's records, and waits as long as it can pay.
 
@@ -57,7 +75,7 @@ class RecordFetches:
     """
 
     def __init__(
-        self, translator: Translator, fetchers: Sequence[Fetcher | None]
+        self, translator: Translator, fetchers: Sequence[Source | None]
     ) -> None:
         planner = translator.planner
         self._translator, self._now = translator, planner.now
@@ -179,13 +197,16 @@ class RecordFetches:
     async def _wait(self, request: Request, waiting: Waiting) -> None:
         while True:
             now_s, until_s = self._now(), self._wait_until(request, waiting)
+            # a source may be faster than a timer: then the wait takes one tick
+            ends = until_s <= now_s or waiting.until_s - now_s < TICK_S
             if waiting.undecided:
-                if until_s - now_s < TICK_S or now_s >= waiting.decide_s:
+                if ends or now_s >= waiting.decide_s:
                     self._buy(request, waiting)
                     continue
                 until_s = min(until_s, waiting.decide_s)
-            if until_s - now_s < TICK_S or request.caller.gone:
+            if ends or request.caller.gone:
                 break
+            until_s = max(until_s, now_s + TICK_S)
             late_s = await waiting.next(until_s, self._now)
             if late_s > -TICK_S:
                 self._lag.add(max(late_s, 0.0), self._now())
@@ -384,23 +405,6 @@ class RecordFetches:
             return Fetched(state)
         took_s = max(arrival.came_s - waiting.asked_s, 0.0)
         return Fetched(state, int(took_s * 1e6 + 0.5) / 1e3)
-
-
-def with_fetches(request: Request, outcome: Outcome) -> Outcome:
-    """Return an outcome with the reason for what fetches did not bring.
-
-    The reason is "late_fetch" if a fetch that was asked for would have allowed a better
-    answer. It is "budget" instead of "missing" if columns are missing that the budget
-    left no time or money to fetch.
-    """
-    fetches, reason = request.fetches, outcome.reason
-    if fetches is None:
-        return outcome
-    if outcome.quality < fetches.hoped:
-        return replace(outcome, reason="late_fetch")
-    if fetches.spared and reason == "missing":
-        return replace(outcome, reason="budget")
-    return outcome
 
 
 def _plain(value: Value) -> Value:

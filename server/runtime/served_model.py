@@ -15,7 +15,7 @@ from ..engine.budget import MoneyBudget
 from ..engine.executions.execution import begin
 from ..engine.executions.timed_execution import TimedExecution
 from ..engine.planning.plan import Choice
-from ..engine.request import Caller, Outcome, Request
+from ..engine.request import Caller, Outcome, Request, with_fetches
 from ..engine.send_time import WINDOW, SendTime, SendTimes
 from ..errors import Overloaded, not_ready
 from ..fetching.fetcher import Fetcher
@@ -25,7 +25,7 @@ from ..schema.wire import PredictRequest, Terms, encode
 from .describe_index import describe_curves, describe_index
 from .job import Job
 from .record_answerer import RecordAnswerer
-from .record_fetches import RecordFetches, with_fetches
+from .record_fetches import RecordFetches
 from .translator import Translator
 from .waiting import Waiting
 from .warm_up import WarmUp

@@ -13,7 +13,7 @@ from polydom.models.scoring.classifier import gives_probabilities
 from ..engine.budget import MoneyBudget, budget_of, read_amount
 from ..engine.executions.execution import execute
 from ..engine.planning.planner import Planner
-from ..engine.request import Caller, Outcome, Request
+from ..engine.request import Caller, Outcome, Request, with_fetches
 from ..engine.send_time import HEAVY, SendTime, weigh
 from ..schema.wire import Answer, BestNext, PredictRequest, Terms
 from ..settings import Settings
@@ -261,13 +261,21 @@ class AtOnce:
 
     def answer(self, terms: Terms, payload: object) -> Answer:
         """Return the answer for an item; its budget begins with this call."""
+        return self.finish(self.begin(terms, payload))
+
+    def begin(self, terms: Terms, payload: object) -> Request:
+        """Return the request for an item; its budget begins with this call."""
         translator = self._translator
-        planner = translator.planner
-        arrived_s = planner.now()
+        arrived_s = translator.planner.now()
         item = translator.read(payload, terms)
         request = translator.request(terms, item, arrived_s, Caller(), self._after)
-        request = translator.weighed(request)
-        outcome = execute(planner, request)
+        return translator.weighed(request)
+
+    def finish(self, request: Request) -> Answer:
+        """Return the answer to a request, within the rest of its budget."""
+        translator = self._translator
+        planner = translator.planner
+        outcome = with_fetches(request, execute(planner, request))
         at_once = replace(request, read_s=outcome.started_s)
         answer = translator.answer(at_once, outcome)
         now_s = planner.now()

@@ -1,6 +1,7 @@
 """The warm-up before the first request: all features and models run on samples."""
 
 import os
+import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from polydom.features.tables.column_features import Columns
 from polydom.indexer.index.index import Index
 
 from ..engine.loading import load_planner
-from ..engine.planning.planner import Planner
+from ..engine.planning.planner import Clock, Planner
 from ..engine.rescaling import first_state, read_machine_times, rescale
 from ..schema.facts import Rescaling
 from ..settings import Settings
@@ -87,9 +88,14 @@ def _read(planner: Planner, number: int, payload: object) -> Item:
 
 
 def open_translator(
-    index: str | os.PathLike[str] | Index, features: Sequence[Path]
+    index: str | os.PathLike[str] | Index,
+    features: Sequence[Path],
+    now: Clock = time.monotonic,
 ) -> Translator:
-    """Load an index, warm it up, and return its translator, ready to answer."""
-    planner = load_planner(index, features)
+    """Load an index, warm it up, and return its translator, ready to answer.
+
+    `now` is the clock of budgets.
+    """
+    planner = load_planner(index, features, now=now)
     WarmUp(planner).run()
     return Translator(planner, Settings())

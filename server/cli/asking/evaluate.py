@@ -76,6 +76,21 @@ TokenFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="With --url: file that holds the bearer token."),
 ]
+SimulateFetches = Annotated[
+    bool,
+    typer.Option(
+        "--simulate-fetches",
+        help="Let columns of fetches come as late as in the index's build, or not at "
+        "all, without asking any source.",
+    ),
+]
+MaxPrice = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="With --simulate-fetches: what the fetches of one record may cost.",
+    ),
+]
 # and the options for the output.
 Chosen = Annotated[
     float | None,
@@ -104,6 +119,8 @@ def evaluate(
     seed: Seed = 0,
     repeat: Repeat = 1,
     exact: Exact = False,
+    simulate_fetches: SimulateFetches = False,
+    max_price: MaxPrice = None,
     against: Against = [],  # noqa: B006
     url: Url = None,
     model: ModelName = None,
@@ -146,6 +163,8 @@ def evaluate(
             seed=seed,
             repeat=repeat,
             exact=exact,
+            simulate_fetches=simulate_fetches,
+            max_price=max_price,
             progress=ProgressBars(threaded=False),
         )
         _say(run.remarks())

@@ -36,6 +36,7 @@ def show(found: Evaluation, console: "Console") -> None:
     unit = "ms" if found.unit == "s" else found.unit
     quality = name_quality(found.measure)
     _show_qualities(found, f"{quality} and time", unit, console)
+    _show_fetches(found, unit, console)
     inside = f"right and inside the budget, of so many {unit}"
     if found.task == "classes":
         _show_measures(found, unit, console)
@@ -94,6 +95,28 @@ def _show_qualities(
             ]
         )
     heads = ["", *columns, "inside", "early", *cost, "p50 ms", "p99 ms"]
+    print_table(console, heads, rows, title=f"\n{title}")
+
+
+def _show_fetches(found: Evaluation, unit: str, console: "Console") -> None:
+    """Print for each budget how often fetches came, and what they cost."""
+    fetched = [(own, own.fetches) for own in found.budgets if own.fetches]
+    if not fetched:
+        return
+    rows = [
+        [
+            _named(own, unit),
+            *(f"{one.came:.1%} of {one.sent:.1%}" for one in fetches or []),
+            _shown(own.mean_wait_ms, "{:.3f}".format),
+            _number(own.mean_price),
+        ]
+        for own, fetches in fetched
+    ]
+    names = [one.name for one in fetched[0][1] or []]
+    title = "fetches that came, of those sent, as shares of all answers"
+    if found.simulated_fetches:
+        title += " (simulated)"
+    heads = ["", *names, "mean wait ms", "mean price"]
     print_table(console, heads, rows, title=f"\n{title}")
 
 

@@ -83,6 +83,20 @@ function table() {
   return makeTable("Each on all items", ["", ...heads], rows, heads);
 }
 
+// How often fetches came, of those sent, and what they cost; nothing without fetches.
+function fetches() {
+  const fetched = found.budgets.filter((own) => own.fetches?.length);
+  if (!fetched.length) return [];
+  const heads = [...fetched[0].fetches.map((one) => one.name), "mean wait", "mean price"];
+  const rows = fetched.map((own) => [
+    `${own.name}, ${amountOf(own)} ${unit}`,
+    ...own.fetches.map((one) => `${showShare(one.came)} of ${showShare(one.sent)}`),
+    showMs(own.mean_wait_ms), showNumber(own.mean_price),
+  ]);
+  const caption = "Fetches that came, of those sent, as shares of all answers";
+  return [makeTable(found.simulated_fetches ? `${caption} (simulated)` : caption, ["", ...heads], rows, heads)];
+}
+
 // How good all are inside each budget, by the same rule.
 function within() {
   const own = found.task === "classes" ? "right_inside" : "quality_inside";
@@ -162,7 +176,7 @@ find("names").append(...everybody.slice(found.budgets.length - 1).map((one, k) =
   const swatch = make("span", { class: `swatch ${k ? `colour-${(k + 1) % COLOURS}` : "colour-1"}`, "aria-hidden": "true" });
   return make("li", {}, swatch, k ? `${one.name}, whatever time it takes` : "polydom, within the budget");
 }));
-find("table").append(within(), table());
+find("table").append(within(), table(), ...fetches());
 probabilities();
 find("plans").append(plans());
 document.getElementById("mistakes").hidden = !found.confusion;

@@ -62,6 +62,7 @@ ELSEWHERE = re.compile(
     r"^(sudo|systemctl|podman|docker|helm|kubectl|dask|pip|openssl|chmod|uvicorn|cp|mv|"
     r"kill|polydom serve|polydom build|polydom measure PROJECT.toml)\b"
     r"|--data PROJECT.toml|https://|/mnt/|baseline\.py|mails|quiet\.pdx|\"record\""
+    r"|--simulate-fetches"
 )
 PAGES = sorted(
     str(page.relative_to(DOCS))
@@ -230,7 +231,8 @@ def test_every_alarm_has_a_section() -> None:
 def test_evaluating_names_every_field() -> None:
     page = read("how-to/evaluate.md")
     structs = (results.Evaluation, results.BudgetResult, results.BaselineResult)
-    for struct in (*structs, results.Confusion, results.Bought, results.Pair):
+    parts = (results.Confusion, results.Bought, results.Pair, results.FetchResult)
+    for struct in (*structs, *parts):
         for field in struct.__struct_fields__:
             assert f"`{field}`" in page, field
 

@@ -10,6 +10,7 @@ from polydom.server.cli.asking.predict import answer_files
 from polydom.server.evaluation.comparison import WARM_UP
 from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Answer, Terms
+from tests.support.indexes import fetched
 from tests.support.indexes.free_records import save_records
 from tests.support.indexes.served import (
     FEATURES_FILE,
@@ -358,3 +359,67 @@ def test_scores_of_early_answers_are_shown_beside_exact_ones(
     title = f"scores of the {early['items']} early answers at 900 ms, and of whole"
     assert title in " ".join(out.split())
     assert json.loads(run(capsys, *order, "--json", "--exact")[1])["early"] is None
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """Labelled records, with the columns that fetches of `fetched` bring."""
+    path = tmp_path / "people.jsonl"
+    rows = [
+        {"record": {"customer_id": 17, **person}, "label": ("stays", "flies")[fly]}
+        for person, fly in zip(fetched.PEOPLE, fetched.FLIES, strict=True)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows * 5))
+    return path
+
+
+def test_evaluate_lets_fetched_columns_come_late(
+    tmp_path: Path, people: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = fetched.save_index(tmp_path)
+    options = ["--budgets", "0.001,900", "--simulate-fetches"]
+    code, out, err = run(capsys, "evaluate", index, people, *options, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["simulated_fetches"] is True
+    least, most = found["budgets"]
+    # a microsecond pays for the prior alone
+    assert [one["came"] for one in least["fetches"]] == [0, 0]
+    assert least["mean_price"] == 0
+    names = [one["name"] for one in most["fetches"]]
+    assert names == ["employer", "orders"]
+    assert [one["sent"] for one in most["fetches"]] == [1, 1]
+    assert most["fetches"][0]["came"] == 1
+    assert most["mean_price"] == pytest.approx(0.002)
+    assert most["p99_ms"] >= most["mean_wait_ms"] > 1
+    assert most["expected_quality"] > 0.85
+    code, out, err = run(capsys, "evaluate", index, people, *options)
+    assert code == 0, err
+    shown = [" ".join(line.split()) for line in out.splitlines()]
+    assert "employer orders mean wait ms mean price" in shown
+    assert any(line.startswith("polydom, 900 ms 100.0% of 100.0%") for line in shown)
+    options += ["--max-price", "0.001", "--json"]
+    code, out, err = run(capsys, "evaluate", index, people, *options)
+    assert code == 0, err
+    sent = [one["sent"] for one in json.loads(out)["budgets"][1]["fetches"]]
+    assert sent == [1, 0]
+
+
+def test_evaluate_takes_fetched_columns_from_the_table_unless_told_not_to(
+    tmp_path: Path, people: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = fetched.save_index(tmp_path)
+    arguments = ("evaluate", index, people, "--budgets", "900")
+    code, out, err = run(capsys, *arguments, "--json")
+    assert code == 0, err
+    (own,) = json.loads(out)["budgets"]
+    assert "fetches" not in own
+    assert own["plans"][0]["features"] == ["person", "work", "history"]
+    assert "columns of fetches (employer, orders)" in err
+    for options, said in (
+        (["--max-price", "1"], "--max-price is for --simulate-fetches"),
+        (["--simulate-fetches", "--url", "http://127.0.0.1:1"], "fetches for itself"),
+    ):
+        code, _, err = run(capsys, *arguments, *options)
+        assert code == 1
+        assert said in err

@@ -1,0 +1,203 @@
+"""Answers as if columns were fetched, with arrival times drawn from the index.
+
+Nothing is fetched and nobody waits: an event loop skips the waits. All else, from the
+choice of the fetches to the computed answer, is as in a server, and takes real time.
+"""
+
+import asyncio
+import selectors
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadInput
+from polydom.features.fetches.answers import Values
+from polydom.features.fetches.fetch import Key
+from polydom.features.items import Value
+from polydom.features.wording import listed
+from polydom.indexer.index.package import Package
+
+from ..fetching.arrival import Arrival, exact
+from ..fetching.latency import Latency
+from ..runtime.record_fetches import RecordFetches
+from ..runtime.translator import AtOnce, Translator
+from ..schema.wire import Answer, Terms
+from .labelled_items import LabelledItem
+
+
+class SkippingClock:
+    """A monotonic clock in seconds that can skip a time. `now` is the clock below."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._skipped_s = 0.0
+        self._held_s: float | None = None  # the time, while the clock stands still
+
+    def __call__(self) -> float:
+        """Return the time in seconds."""
+        if self._held_s is not None:
+            return self._held_s
+        return self._now() + self._skipped_s
+
+    def skip(self, seconds: float) -> None:
+        """Move forward."""
+        if self._held_s is not None:
+            self._held_s += seconds
+        self._skipped_s += seconds
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no time pass inside, except what is skipped."""
+        self._held_s = self()
+        try:
+            yield
+        finally:
+            held_s, self._held_s = self._held_s, None
+            self._skipped_s = held_s - self._now()
+
+
+class _SkippingSelector(selectors.SelectSelector):
+    """Skips the time of a clock where another selector sleeps."""
+
+    def __init__(self, clock: SkippingClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def select(
+        self, timeout: float | None = None
+    ) -> list[tuple[selectors.SelectorKey, int]]:
+        """Return at once; the clock goes on by `timeout` seconds."""
+        if timeout is not None and timeout > 0:
+            self._clock.skip(timeout)
+        return super().select(0)
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose timers go by a clock, which skips the time to the next."""
+
+    def __init__(self, clock: SkippingClock) -> None:
+        self._now = clock
+        super().__init__(_SkippingSelector(clock))
+
+    def time(self) -> float:
+        """Return the time in seconds."""
+        return self._now()
+
+
+class _DrawnFetch:
+    """A source of one fetch: `values` come `after_s` seconds after they are asked for.
+
+    Both are set before each record. `draws` (M,) are all arrival times.
+    """
+
+    down = False
+
+    def __init__(self, loop: SkippingLoop, draws: NDArray[np.float64]) -> None:
+        self.latency = Latency(draws)
+        self.after_s = inf
+        self.values: Values = {}
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+
+    def ask(self, key: Key, due_s: float) -> Arrival:
+        """Return an arrival that ends after the drawn time, if that is finite."""
+        arrival = Arrival(exact(key), due_s, self._loop.time())
+        if self.after_s < inf:
+            come = partial(self._come, arrival, self.values)
+            self._timer = self._loop.call_later(self.after_s, come)
+        return arrival
+
+    def _come(self, arrival: Arrival, values: Values) -> None:
+        arrival.end("came", values, self._loop.time())
+        arrival.tell()
+
+    def refuse(self) -> None:
+        """Do nothing: the answer says that the fetch failed."""
+
+    def leave(self) -> None:
+        """Forget a fetch that is late."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class SimulatedFetches:
+    """Answers records as a server would that has the fetches of the index.
+
+    The columns that fetches bring are taken from each record. Each answer draws one row
+    of the index's arrival times. `clock` has to be the planner's clock. A record has
+    the keys that are no features, even if its items lack these columns. No fetch fails
+    before the end of a wait, nothing is kept for later records, and the event loop is
+    never late. Call `close` at last.
+    """
+
+    def __init__(self, translator: Translator, clock: SkippingClock) -> None:
+        package = translator.planner.package
+        self._clock = clock
+        self._loop = SkippingLoop(clock)
+        self._at_once = AtOnce(translator)
+        self._draws = package.arrivals
+        self._sources = [_DrawnFetch(self._loop, own) for own in package.arrivals.T]
+        self._fetches = RecordFetches(translator, self._sources)
+        self._fetched = fetched_columns(package)
+        # keys that no feature reads need not be among the items' columns
+        keys = {name for fetch in package.fetches for name in fetch.key}
+        keys -= {*translator.known_columns.bits}
+        self._keys: dict[str, Value] = dict.fromkeys(keys, 0)
+
+    def asker(self, seed: int) -> Callable[[Terms, Mapping[str, Value]], Answer]:
+        """Return a function from terms and a record to an answer.
+
+        Functions with the same seed draw the same arrival times for their first answer,
+        for their second, and so on. The answer's `fetch_us` is how long it would have
+        waited. The function raises the errors of `AtOnce.answer`.
+        """
+        return partial(self._ask, np.random.default_rng(seed))
+
+    def _ask(
+        self, rng: np.random.Generator, terms: Terms, payload: Mapping[str, Value]
+    ) -> Answer:
+        draw = self._draws[rng.integers(len(self._draws))].tolist()
+        for source, after_s in zip(self._sources, draw, strict=True):
+            source.after_s, source.values = after_s, payload
+        own = {**self._keys, **payload}
+        own = {name: value for name, value in own.items() if name not in self._fetched}
+        return self._loop.run_until_complete(self._answer(terms, own))
+
+    async def _answer(self, terms: Terms, record: Mapping[str, Value]) -> Answer:
+        request = self._at_once.begin(terms, record)
+        try:
+            waiting = self._fetches.send(request, terms)
+            if waiting is not None:
+                with self._clock.held():
+                    request = await self._fetches.arrive(request, waiting)
+        finally:
+            for source in self._sources:
+                source.leave()
+        return self._at_once.finish(request)
+
+    def close(self) -> None:
+        """Close the event loop."""
+        self._loop.close()
+
+
+def fetched_columns(package: Package) -> frozenset[str]:
+    """Return the names of the columns that the fetches of a package bring."""
+    return frozenset(name for fetch in package.fetches for name in fetch.columns)
+
+
+def refuse_simulation(package: Package, items: Sequence[LabelledItem]) -> None:
+    """Raise BadInput if there are no fetches, or no values that they could bring."""
+    if not package.fetches:
+        raise BadInput("--simulate-fetches: the index has no fetches")
+    named: set[Any] = set().union(*(item.payload for item in items))
+    if lacking := sorted(fetched_columns(package) - named):
+        raise BadInput(
+            f"--simulate-fetches: no item has the columns {listed(lacking)}, which "
+            "fetches bring; the values that would come have to be among the items"
+        )
