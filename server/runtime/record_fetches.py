@@ -360,9 +360,11 @@ class RecordFetches:
         """Return the request with the columns that came, and with what was fetched."""
         item = self._read(waiting) if waiting.came else request.item
         asked = sum(1 << u for u in waiting.arrivals)
-        # for which a fetch found nothing, nobody hopes any more
+        # a fetch that came is not missed, even if it found nothing
         gaps, missed = item.gaps or Gaps(), asked & ~waiting.came
-        hoped = self._rule.quality(request, gaps, waiting.left, missed)
+        hoped = 0.0
+        if missed:
+            hoped = self._rule.quality(request, gaps, waiting.left, missed)
         fetched = {
             fetch.name: self._fact(waiting, u) for u, fetch in enumerate(self._stored)
         }

@@ -140,6 +140,9 @@ def test_a_caller_can_forbid_fetches_and_prices(client: TestClient) -> None:
     never = ask(client, "0.0", 20_000, fetch="never")
     assert states(never) == {"employer": "not_sent", "orders": "not_sent"}
     assert "price" not in never
+    # if the budget ends before the answer, no fetch is to blame
+    small = (ask(client, "0.0", tenths / 10, fetch="never") for tenths in range(1, 25))
+    assert "late_fetch" not in {answer["reason"] for answer in small}
     cheap = ask(client, "0.0", 20_000, max_price=0.001)
     assert states(cheap) == {"employer": "came", "orders": "not_sent"}
     assert cheap["reason"] == "budget"
