@@ -99,7 +99,7 @@ def _values(
     if not _SAFE.issuperset(map(type, values.values())):
         if not order:
             values = {c: v for c, v in values.items() if _is_usable(v)}
-        _check_values(name, values)
+        check_values(name, values)
     return values
 
 
@@ -128,7 +128,7 @@ def _mapping(
     return dict(zip(order, answer, strict=True))
 
 
-def _check_values(name: str, values: dict[str, Any]) -> None:
+def check_values(name: str, values: dict[str, Any]) -> None:
     """Replace NaN by None, and NumPy's numbers and dates as a record does.
 
     Raises FetchFailed for a value that a record may not hold.

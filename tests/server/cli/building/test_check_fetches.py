@@ -61,10 +61,11 @@ def test_real_databases_are_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fetches, table = tmp_path / "fetches.toml", tmp_path / "rows.csv"
-    table.write_text("id,n,late\n17,3,0.5\n18,4,1.5\n19,5,\n")
+    table.write_text("id,n,late\n17,3,0.5\n18,4,1.5\n19,5,\n20,6,\n")
     with serving_redis() as redis, serving_postgres() as postgres:
         for key, n in ((17, 3), (18, 40), (19, 5)):
-            redis.client.hset(f"customer:{key}", mapping={"n": n, "more": "x"})
+            redis.client.hset(f"customer:{key}", mapping={"n": n, "more": "1e999"})
+        redis.client.hset("customer:20", mapping={"n": "1e999"})
         postgres.execute(
             "CREATE TABLE history (id int, late float8)",
             "INSERT INTO history VALUES (17, 0.5), (18, 1.5)",
@@ -78,8 +79,9 @@ def test_real_databases_are_asked(
         code, out, err = run(capsys, "check-fetches", fetches, table)
     assert (code, err) == (0, "")
     lines = [line.split() for line in out.splitlines()]
-    assert ["orders", "3", "3", "0", "0", "0"] in [line[:6] for line in lines]
-    assert ["history", "3", "2", "1", "0", "0"] in [line[:6] for line in lines]
+    assert ["orders", "4", "3", "0", "1", "0"] in [line[:6] for line in lines]
+    assert "column 'n' holds inf; a finite number is needed" in out
+    assert ["history", "4", "2", "2", "0", "0"] in [line[:6] for line in lines]
     assert ["orders", "n", "33.3%"] in lines
     assert ["history", "late", "0.0%"] in lines
     assert "orders, n, such as id=18: 4, fetched 40" in out
