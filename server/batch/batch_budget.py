@@ -14,7 +14,7 @@ from polydom.features.items import Item
 from ..engine.budget import MoneyBudget
 from ..engine.executions.plan_execution import PlanExecution
 from ..engine.planning.planner import Planner
-from ..engine.request import Caller, Outcome, Request
+from ..engine.request import Caller, FetchOutcome, Outcome, Request
 from ..schema.wire import Totals
 from .knapsack import Hull, Hulls, Shape, Solution, plan_costs, share_of, solve
 
@@ -45,6 +45,8 @@ class Answered(NamedTuple):
     number: int
     item: Item
     outcome: Outcome
+    # What became of the index's fetches; None if the item lacked no column of a fetch
+    fetches: FetchOutcome | None = None
 
 
 class Failed(NamedTuple):
@@ -167,6 +169,8 @@ class BatchBudget:
         self._workers = workers
         self._spent = self._quality = self._accuracy = 0.0
         self._under_way = 0.0
+        # Running estimate of the seconds per item of waiting for fetches
+        self._wait_s = 0.0
 
     @property
     def due_s(self) -> float:
@@ -191,13 +195,35 @@ class BatchBudget:
         self.hulls, self._most_hulls = Hulls(index, mean), Hulls(index, most)
         self._most_costs = most
 
-    def left_for_plans(self, count: float) -> float:
-        """Return the total predicted cost that the budget allows for `count` plans."""
-        left = self.amount - self.reserved - self.spent
+    def left_for_plans(self, count: float, waits_s: float = 0.0) -> float:
+        """Return the total predicted cost that the budget allows for `count` plans.
+
+        Waiting for fetches is expected to take `waits_s` seconds of it.
+        """
+        left = self.amount - self.reserved - self.spent - waits_s
         if not self._counts_time:
             return left - self._under_way
         left -= count * self.timing.overhead_s / self._workers
         return left * self._workers / self.timing.ratio
+
+    def part_of(self, count: int) -> float:
+        """Return the part of the rest of the budget for the next `count` items.
+
+        The part is even: later chunks get as much of what is left for each of their
+        items. So a chunk that waits for fetches takes nothing from later chunks, and
+        what it leaves of its part goes to them. Waiting costs time of the budget, as it
+        passes, but no processor time.
+        """
+        to_come = self._stream_budget.to_come(count)
+        left = max(self.amount - self.reserved - self.spent, 0.0)
+        return left * count / (count + to_come)
+
+    def waited(self, seconds: float, count: int) -> None:
+        """Update the estimate of waiting after `count` items waited for fetches.
+
+        Plans of a chunk leave time for the waits of later chunks.
+        """
+        self._wait_s += LATEST * (seconds / count - self._wait_s)
 
     def spent_by(self, cost: float, count: int) -> float:
         """Return the part of the budget that `count` plans are expected to spend.
@@ -213,8 +239,8 @@ class BatchBudget:
     def plan(self, items: Sequence[Item]) -> "Chunk":
         """Choose the plans of the next items, and return them as a chunk."""
         planned_s = self.planner.now()
-        to_come = len(items) + self._stream_budget.to_come(len(items))
-        left = self.left_for_plans(to_come)
+        later = self._stream_budget.to_come(len(items))
+        left = self.left_for_plans(len(items) + later, waits_s=later * self._wait_s)
         hulls = [self.hulls.of(Shape.of(item)) for item in items]
         found = self._stream_budget.choose(hulls, left)
         cost = found.cost

@@ -101,7 +101,8 @@ class TopK:
         budget.reserved = 0.0
         self._heap.sort()
         while self._heap:
-            number, item, outcome = candidate = self._heap[-1][2]
+            candidate = self._heap[-1][2]
+            item, outcome = candidate.item, candidate.outcome
             hull = budget.hulls.of(Shape.of(item))
             row = int(hull.rows[-1])
             if row != outcome.row:
@@ -115,7 +116,7 @@ class TopK:
                     budget.charge_failed(again)
                 else:
                     budget.record_better(outcome, better)
-                    candidate = Answered(number, item, better)
+                    candidate = candidate._replace(outcome=better)
             self._improved.append(candidate)
             self._heap.pop()
             yield candidate
@@ -153,7 +154,8 @@ def _scores(candidate: Answered) -> dict[str, float]:
 
 
 def _bytes_of(candidate: Answered) -> int:
-    size = EACH * (8 + len(_scores(candidate)))
+    fetched = candidate.fetches.fetched if candidate.fetches else ()
+    size = EACH * (8 + len(_scores(candidate)) + len(fetched))
     payload = candidate.item.payload
     if isinstance(payload, Mapping):
         strings = (value for value in payload.values() if isinstance(value, str))

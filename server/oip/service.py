@@ -288,7 +288,8 @@ async def _fetched(
         replace(translator.request(ask, item, arrived_s, caller), budget=budget)
         for ask, item in zip(asks, read, strict=True)
     ]
-    return await served.fetches.arrive_all(requests, asks[0])
+    shared = served.fetches.shared_by(len(asks), asks[0])
+    return await served.fetches.arrive_all(requests, asks[0], shared)
 
 
 def _items_of(translator: Translator, asks: Sequence[PredictRequest]) -> list[Item]:

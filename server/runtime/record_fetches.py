@@ -19,7 +19,7 @@ from ..fetching.latency import Latency
 from ..fetching.mean_price import MeanPrice
 from ..schema.wire import Fetched, FetchState, Terms
 from .translator import Translator
-from .waiting import TICK_S, Allowance, Waiting
+from .waiting import TICK_S, Allowance, Shared, Waiting
 
 # Seconds by which waits end too late, until they are measured.
 USUAL_LAG_S = 5e-4
@@ -106,8 +106,7 @@ class RecordFetches:
         self,
         request: Request,
         terms: Terms,
-        records: int = 1,
-        allowed: Allowance | None = None,
+        shared: Shared | None = None,
         known: dict[Pattern, Sending] | None = None,
     ) -> Waiting | None:
         """Ask for the columns that a request's record lacks; None if it lacks none.
@@ -115,18 +114,21 @@ class RecordFetches:
         Every request about a record that lacks columns of a fetch gets a `Waiting`,
         even if no fetch is sent.
 
-        If several `records` share the budget, each is answered in an equal part of it,
-        and may wait until the time is needed to answer all. They may share what is
-        `allowed` for fetches, and what is `known` of records that come at the same
-        time, which is added to.
+        If several records share the budget, each is answered in an equal part of it,
+        and may wait until the time is needed to answer all. They also share what is
+        `known` of records that come at the same time, which is added to.
         """
         gaps = request.item.gaps
         if gaps is None or not gaps.unfetched:
             return None
         now_s, rule, patient = self._now(), self._rule, terms.fetch == "all"
-        allowed = allowed or Allowance(terms.max_price)
+        shared = shared or Shared(1, 0.0, Allowance(terms.max_price))
+        allowed, records = shared.allowed, shared.records
         waiting = Waiting(gaps, self._columns, now_s, allowed, patient=patient)
-        waiting.left = self._part(request, now_s, records)
+        waiting.left = request.budget.left(now_s)
+        if records > 1:
+            besides_s = shared.besides_s + self._reading.at(now_s)
+            waiting.left = waiting.left / records - besides_s
         keys = self._keys(rule.lacked(gaps), gaps.record or {})
         if terms.fetch == "never" or not keys:
             return waiting
@@ -148,13 +150,6 @@ class RecordFetches:
         elif waiting.undecided:  # nothing can be learned by waiting with a purchase
             self._buy(request, waiting)
         return waiting
-
-    def _part(self, request: Request, now_s: float, records: int) -> float:
-        """Return the part of the rest of a budget for the plan of one of `records`."""
-        left_s = request.budget.left(now_s)
-        if records == 1:
-            return left_s
-        return left_s / records - self._reading.at(now_s) - self._between.at(now_s)
 
     def _decide(self, request: Request, waiting: Waiting, records: int) -> Sending:
         """Choose the free fetches to send, and until when the record may wait."""
@@ -211,24 +206,27 @@ class RecordFetches:
             if late_s > -TICK_S:
                 self._lag.add(max(late_s, 0.0), self._now())
 
+    def shared_by(self, records: int, terms: Terms) -> Shared:
+        """Return what the records of one request share."""
+        besides_s = self._between.at(self._now())
+        return Shared(records, besides_s, Allowance(terms.max_price))
+
     async def arrive_all(
-        self, requests: Sequence[Request], terms: Terms
+        self, requests: Sequence[Request], terms: Terms, shared: Shared
     ) -> list[Request]:
         """Return requests that share one budget with all columns that have come.
 
         Each request has the whole budget, and waits as `arrive` does, at most until the
-        time is needed to answer them all. The keys of up to `TOGETHER` records are
-        asked for together; in between, other requests are read. `terms.max_price` is
-        what the fetches of all may cost together.
+        time is needed to answer all of the records in `shared`. The keys of up to
+        `TOGETHER` records are asked for together; in between, other requests are read.
         """
-        allowed, count = Allowance(terms.max_price), len(requests)
         each: list[Request | asyncio.Task[Request]] = []
-        for start in range(0, count, TOGETHER):
+        for start in range(0, len(requests), TOGETHER):
             if start:
                 await asyncio.sleep(0)
             known: dict[Pattern, Sending] = {}
             for request in requests[start : start + TOGETHER]:
-                waiting = self.send(request, terms, count, allowed, known)
+                waiting = self.send(request, terms, shared, known)
                 if waiting is None:
                     each.append(request)
                 else:

@@ -61,8 +61,7 @@ class Translator:
             raise BadInput(f"min_quality is {quality}; it must be in [0, 1]")
         if terms.threshold is not None:
             self._check_threshold(terms.threshold)
-        if terms.max_price is not None and not terms.max_price >= 0:
-            raise BadInput(f"max_price is {terms.max_price}; 0 or more is needed")
+        check_price(terms.max_price)
         reserve_s = 0.0 if send_time is None else send_time.at(arrived_s)
         amount = read_amount(self.unit, terms.budget_ms, terms.budget)
         return Request(
@@ -250,6 +249,12 @@ class Translator:
         if amount is None or terms.on_infeasible not in (None, "prior"):
             return False
         return self.planner.buys_nothing(amount)
+
+
+def check_price(max_price: float | None) -> None:
+    """Raise BadInput for a `max_price` below 0; None is any price."""
+    if max_price is not None and not max_price >= 0:
+        raise BadInput(f"max_price is {max_price}; 0 or more is needed")
 
 
 class AtOnce:

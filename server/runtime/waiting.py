@@ -31,6 +31,27 @@ class Allowance:
         self.left = max(self.left - price, 0.0)
 
 
+class Shared:
+    """What several records share that are answered one after the other.
+
+    Parameters
+    ----------
+    records
+        Their number, with those that lack no columns.
+    besides_s
+        Seconds that each takes besides its plan and its fetches.
+    allowed
+        What their fetches may still cost together.
+    """
+
+    __slots__ = ("allowed", "besides_s", "records")
+
+    def __init__(self, records: int, besides_s: float, allowed: Allowance) -> None:
+        self.records = records
+        self.besides_s = besides_s
+        self.allowed = allowed
+
+
 class Waiting:
     """The fetches that were asked for one record, and the record as it came.
 

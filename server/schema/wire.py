@@ -153,7 +153,9 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The terms of a batch, in the query or the body of `POST /v1/batch`.
 
-    None means the default: bad items are skipped, and models may stop early.
+    None means the default: bad items are skipped, models may stop early, and columns
+    that records lack are fetched as planned. `max_price` is what the fetches of all
+    items may cost together.
     """
 
     model: str | None = None
@@ -164,6 +166,8 @@ class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     label: str | None = None
     top: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     exact: bool | None = None
+    fetch: FetchMode | None = None
+    max_price: float | None = None
 
 
 class BatchItem(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

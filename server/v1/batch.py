@@ -5,24 +5,28 @@ encodes items for a millisecond at a time, so that single requests run in betwee
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import TypeGuard
 
 from starlette.types import Receive, Scope, Send
 
 from polydom.features.errors import BadInput, PolydomError, without_frames
 from polydom.features.items import Item
 
-from ..batch.batch_budget import Answered, BatchBudget, Failed
+from ..batch.batch_budget import Answered, BatchBudget, Failed, Numbered
 from ..batch.top_k import make_top_k
-from ..engine.budget import MoneyBudget, read_amount
-from ..engine.request import Request
+from ..engine.budget import Deadline, MoneyBudget, read_amount
+from ..engine.request import FetchOutcome, Request
 from ..errors import Abandoned, NotReady, Overloaded, not_ready
 from ..metrics.counts import AnswerKind
+from ..runtime.record_fetches import with_fetches
 from ..runtime.repository import Repository
+from ..runtime.translator import check_price
+from ..runtime.waiting import Allowance, Shared
 from ..schema.bounds import USUAL_COLUMNS
-from ..schema.wire import BatchTerms
+from ..schema.wire import BatchTerms, Terms
 from .batch_body import BatchReader, Raw, content_type_of, read_batch, read_item
 from .batch_reply import BatchReply, entry_of, error_entry
 
@@ -88,8 +92,12 @@ class Batch:
         if amount is None:
             name = "budget_ms" if translator.unit == "s" else "budget"
             raise BadInput(f"say with {name!r} what all items may cost together")
+        check_price(terms.max_price)
         self._repository = repository
         self._served = served
+        # Terms of each record's fetches, and what all may still cost
+        self._terms = Terms(fetch=terms.fetch, exact=terms.exact)
+        self._allowed = Allowance(terms.max_price)
         self._reader = reader
         self._reply = reply
         self._slot = slot
@@ -111,7 +119,7 @@ class Batch:
         broken: Exception | None = None
         try:
             async for chunk in chunks:
-                await self._advance(self._answers(chunk))
+                await self._answer(chunk)
                 if self._stopped:
                     break
             if self._top_k is not None:
@@ -153,16 +161,73 @@ class Batch:
             if self._reader.caller.ended:
                 await self._reply.probe()
 
-    def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
-        """Answer a chunk in steps; each step yields an encoded entry or None.
+    async def _answer(self, chunk: list[Raw]) -> None:
+        """Answer a chunk; if records lack columns of fetches, wait for these first."""
+        lacking: list[Numbered] = []
+        await self._advance(self._read_and_answer(chunk, lacking))
+        if lacking:
+            fetches = await self._fetch(lacking)
+            read_s = self._served.now()
+            await self._advance(self._answers(lacking, read_s, fetches))
 
-        The computing thread calls this.
+    async def _fetch(self, items: list[Numbered]) -> dict[int, FetchOutcome]:
+        """Wait for the columns that records lack, and give them to the `items`.
+
+        The keys of all are asked for at once. The items wait as long as it pays, at
+        most until the rest of the part of the budget that is theirs is needed for their
+        plans. No thread is held meanwhile. Returns what was fetched by the item's
+        number.
+        """
+        fetches, budget, now_s = self._served.fetches, self._budget, self._served.now()
+        assert fetches is not None
+        part = Deadline(now_s, budget.part_of(len(items)))
+        caller, exact = self._reader.caller, self._budget.exact
+        places, requests = [], []
+        for place, (_, item) in enumerate(items):
+            if _lacks(item):
+                places.append(place)
+                requests.append(Request(item, part, caller=caller, exact=exact))
+        shared = Shared(len(items), budget.timing.overhead_s, self._allowed)
+        found = await fetches.arrive_all(requests, self._terms, shared)
+        outcomes = {}
+        for place, request in zip(places, found, strict=True):
+            number, _ = items[place]
+            items[place] = number, request.item
+            if request.fetches is not None:
+                outcomes[number] = request.fetches
+        budget.waited(self._served.now() - now_s, len(items))
+        return outcomes
+
+    def _read_and_answer(
+        self, chunk: list[Raw], lacking: list[Numbered]
+    ) -> Iterator[bytes | None]:
+        """Read a chunk, and answer it as `_answers` does.
+
+        If an item lacks columns of a fetch, all items are added to `lacking` instead.
         """
         read_s = self._served.now()
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
         self._number += len(items)
         yield None
+        if self._served.fetches and any(_lacks(item) for _, item in items):
+            lacking += items
+        else:
+            yield from self._answers(items, read_s, {})
+
+    def _answers(
+        self,
+        items: list[Numbered],
+        read_s: float,
+        fetches: Mapping[int, FetchOutcome],
+    ) -> Iterator[bytes | None]:
+        """Answer items in steps; each step yields an encoded entry or None.
+
+        `read_s` is when the items were read, or when their fetches had ended. `fetches`
+        are those of items that waited, by number. The computing thread calls this.
+        """
         for result in self._budget.answers(items, self._reader.caller):
+            if isinstance(result, Answered) and fetches:
+                result = result._replace(fetches=fetches.get(result.number))
             if isinstance(result, Failed):
                 self._stopped = self._stops
                 yield self._reply.encode(error_entry(result.number, result.error))
@@ -197,14 +262,23 @@ class Batch:
             return without_frames(error)
 
     def _encoded(self, result: Answered, read_s: float) -> bytes:
-        budget = MoneyBudget(result.outcome.predicted)
+        budget, fetches = MoneyBudget(result.outcome.predicted), result.fetches
         read_s = min(read_s, result.outcome.started_s)
-        request = Request(result.item, budget, arrived_s=read_s, read_s=read_s)
-        answer = self._served.translator.answer(request, result.outcome)
+        arrived_s = read_s if fetches is None else read_s - fetches.waited_s
+        request = Request(
+            result.item, budget, arrived_s=arrived_s, read_s=read_s, fetches=fetches
+        )
+        outcome = with_fetches(request, result.outcome)
+        answer = self._served.translator.answer(request, outcome)
         answer.budget_met = self._budget.spent <= self._budget.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._counts[key] += 1
         return self._reply.encode(entry_of(result.number, answer))
+
+
+def _lacks(item: Item | PolydomError) -> TypeGuard[Item]:
+    """Return True if an item lacks columns that a fetch brings."""
+    return isinstance(item, Item) and item.gaps is not None and item.gaps.unfetched != 0
 
 
 def _turn(

@@ -29,7 +29,7 @@ async def employer(keys, left_s):
     await wait("employer", keys)
     return [{"job": "pilot"} for _ in keys]
 
-@fetch(columns=["n_orders", "mean_amount"], batch=1, **TERMS)
+@fetch(columns=["n_orders", "mean_amount"], batch=1, at_once=1000, **TERMS)
 async def orders(keys, left_s):
     await wait("orders", keys)
     return [[9, 75.5] for _ in keys]
