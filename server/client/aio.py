@@ -90,6 +90,8 @@ class AsyncClient:
         min_quality: float | None = None,
         exact: bool = False,
         threshold: float | None = None,
+        fetch: str | None = None,
+        max_price: float | None = None,
     ) -> Answer:
         """Classify one item, like `Client.predict`."""
         request = self._address.predict(
@@ -101,6 +103,8 @@ class AsyncClient:
             min_quality=min_quality,
             exact=exact,
             threshold=threshold,
+            fetch=fetch,
+            max_price=max_price,
         )
         timeout_s = wait_s(budget_ms, self._grace_s)
         return read_answer(*await self._ask(request, timeout_s))
@@ -117,6 +121,8 @@ class AsyncClient:
         label: str | None = None,
         top: int | None = None,
         exact: bool = False,
+        fetch: str | None = None,
+        max_price: float | None = None,
     ) -> AsyncGenerator[FromBatch, None]:
         """Classify many items under one budget, like `Client.predict_batch`."""
         if count is None and isinstance(items, Sized):
@@ -133,6 +139,8 @@ class AsyncClient:
             label=label,
             top=top,
             exact=exact,
+            fetch=fetch,
+            max_price=max_price,
         )
         silence_s = wait_s(total_budget_ms, self._grace_s)
         connection = await self._connect(silence_s, time.monotonic() + silence_s)

@@ -85,6 +85,8 @@ class Client:
         min_quality: float | None = None,
         exact: bool = False,
         threshold: float | None = None,
+        fetch: str | None = None,
+        max_price: float | None = None,
     ) -> Answer:
         """Classify one item.
 
@@ -93,7 +95,8 @@ class Client:
         item
             Bytes of an image or text, a text, a mapping of columns, or the path of a
             file with one of these (`.json` for columns).
-        budget_ms, budget, model, on_infeasible, min_quality, exact, threshold
+        budget_ms, budget, model, on_infeasible, min_quality, exact, threshold, fetch,
+        max_price
             As in docs/reference/http.md.
 
         Raises
@@ -114,6 +117,8 @@ class Client:
                 min_quality=min_quality,
                 exact=exact,
                 threshold=threshold,
+                fetch=fetch,
+                max_price=max_price,
             )
         )
 
@@ -129,6 +134,8 @@ class Client:
         label: str | None = None,
         top: int | None = None,
         exact: bool = False,
+        fetch: str | None = None,
+        max_price: float | None = None,
     ) -> Iterator[FromBatch]:
         """Classify many items under one budget.
 
@@ -144,7 +151,7 @@ class Client:
         count
             Number of items, by which the server divides the budget; by default
             `len(items)`, if they have a length.
-        model, on_bad_item, label, top, exact
+        model, on_bad_item, label, top, exact, fetch, max_price
             As in docs/reference/http.md.
 
         Yields
@@ -169,6 +176,8 @@ class Client:
             label=label,
             top=top,
             exact=exact,
+            fetch=fetch,
+            max_price=max_price,
         )
         try:
             while True:

@@ -12,6 +12,8 @@ from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.batch.batch_budget import CHUNK
+from polydom.server.client.sync import Client
+from polydom.server.schema.wire import Entry
 from tests.support.indexes import fetched
 from tests.support.indexes.fetch_calls import (
     BROUGHT,
@@ -21,6 +23,7 @@ from tests.support.indexes.fetch_calls import (
     calls_of,
     save_fetches,
 )
+from tests.support.processes.servers import serving
 from tests.support.waiting import until_ready
 
 WHOLE = ["person", "work", "history"]
@@ -132,6 +135,25 @@ def test_an_item_that_cannot_be_read_waits_for_nothing(served: Served) -> None:
     assert states(entries[:1], "orders") == {"came": 1}
     assert entries[1]["code"] == "bad_item"
     assert totals["errors"] == 1
+
+
+def test_a_client_says_what_to_fetch(tmp_path: Path) -> None:
+    path, file = fetched.save_index(tmp_path), save_fetches(tmp_path)
+    options = (f"--fetches={file}", "--budget-ms=900", "--max-budget-ms=60000")
+    item = GIVEN | {"customer_id": "0.0"}
+    with (
+        serving(str(path), *options) as (_, port),
+        Client(f"http://127.0.0.1:{port}") as client,
+    ):
+        cheap = client.predict(item, budget_ms=20_000, fetch="all", max_price=0.0)
+        entry, _ = client.predict_batch(
+            [item], total_budget_ms=20_000, fetch="never", max_price=0.0
+        )
+    assert isinstance(entry, Entry)
+    assert cheap.fetched
+    assert entry.fetched
+    assert [one.state for one in cheap.fetched.values()] == ["came", "not_sent"]
+    assert {one.state for one in entry.fetched.values()} == {"not_sent"}
 
 
 def test_a_wrong_price_is_refused(served: Served) -> None:
