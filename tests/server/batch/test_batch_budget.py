@@ -204,7 +204,9 @@ def test_budget_keeps_errors_in_their_places() -> None:
         (2, text_item("a\x00")),  # of which words cannot be computed
         (3, TEXT),
     ]
-    kinds = [type(result[-1]).__name__ for result in budget.answers(items)]
+    results = budget.answers(items)
+    said = [one.error if isinstance(one, Failed) else one.outcome for one in results]
+    kinds = [type(one).__name__ for one in said]
     assert kinds == ["BadItem", "Outcome", "FeatureFailed", "Outcome"]
     totals = budget.totals()
     assert (totals.items, totals.errors) == (4, 2)
