@@ -18,10 +18,9 @@ from polydom.features.items import Item
 from ..batch.batch_budget import Answered, BatchBudget, Failed, Numbered
 from ..batch.top_k import make_top_k
 from ..engine.budget import Deadline, MoneyBudget, read_amount
-from ..engine.request import FetchOutcome, Request
+from ..engine.request import FetchOutcome, Request, with_fetches
 from ..errors import Abandoned, NotReady, Overloaded, not_ready
 from ..metrics.counts import AnswerKind
-from ..runtime.record_fetches import with_fetches
 from ..runtime.repository import Repository
 from ..runtime.translator import check_price
 from ..runtime.waiting import Allowance, Shared
