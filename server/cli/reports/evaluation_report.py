@@ -108,7 +108,7 @@ def _show_fetches(found: Evaluation, unit: str, console: "Console") -> None:
             _named(own, unit),
             *(f"{one.came:.1%} of {one.sent:.1%}" for one in fetches or []),
             _shown(own.mean_wait_ms, "{:.3f}".format),
-            _number(own.mean_price),
+            _shown(own.mean_price, "{:.3g}".format),
         ]
         for own, fetches in fetched
     ]
