@@ -29,6 +29,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "keep_s": (0, math.inf),
     "batch": (1, MOST),
     "at_once": (1, MOST),
+    "hedge": (0, 0.5),
 }
 FLOATS = frozenset({float})
 WHOLE = 2.0**63  # from here on, a whole number stays a float
@@ -62,6 +63,9 @@ class Fetch:
     connect: Callable[[Columns, Columns], "Fetch"] | None = None
     # All columns of the user's function, in the order of its lists of values
     order: Columns = field(default=(), kw_only=True)
+    # Share of calls that a server may send a second time if they take long. A repeated
+    # call must be safe: it must neither change anything nor cost anything.
+    hedge: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         """Raise BadFetch if a term is out of its range."""
@@ -77,6 +81,7 @@ class Fetch:
             ("keep_s", self.keep_s),
             ("batch", self.batch),
             ("at_once", self.at_once),
+            ("hedge", self.hedge),
         ):
             least, most = RANGES[term]
             if not least <= value <= most or value == math.inf:
@@ -141,6 +146,7 @@ def fetch(
     keep_s: float = 0.0,
     batch: int = 128,
     at_once: int = 64,
+    hedge: float = 0.0,
     close: Close | None = None,
 ) -> Callable[[Call], Fetch]:
     """Make a fetch of an asynchronous function; use it as a decorator.
@@ -166,6 +172,11 @@ def fetch(
         Most keys in one call.
     at_once
         Most calls at the same time.
+    hedge
+        Share of calls, at most 0.5, that a server may send a second time if they take
+        longer than the others; the first answer counts. Only for calls that are safe
+        to repeat: a call that writes or costs must not be hedged. Fetches with a price
+        never are.
     close
         Asynchronous function without arguments that closes connections.
 
@@ -200,6 +211,7 @@ def fetch(
             keep_s=keep_s,
             batch=batch,
             at_once=at_once,
+            hedge=hedge,
             close=close,
             order=_as_names(known, "columns", columns),
         )

@@ -38,6 +38,10 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     at_once
         Most calls at the same time in each worker, and so most connections. Further
         keys wait; those of the requests with the least time go first.
+    hedge
+        Share of calls, at most 0.5, that a server may send a second time if they take
+        longer than the others; the first answer counts. Only for calls that are safe
+        to repeat: a call that writes or costs must not be hedged.
     """
 
     key: list[str] = []
@@ -45,6 +49,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     keep_s: float = 0.0
     batch: int = 128
     at_once: int = 64
+    hedge: float = 0.0
 
     def check_key(self, name: str, key: Sequence[str]) -> None:
         """Raise BadFetch if an index's key is not that of the file."""
@@ -73,6 +78,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             keep_s=self.keep_s,
             batch=self.batch,
             at_once=self.at_once,
+            hedge=self.hedge,
             close=close,
             connect=connect,
         )

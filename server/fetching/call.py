@@ -1,6 +1,7 @@
 """A call in flight."""
 
 import asyncio
+from math import inf
 
 from polydom.features.fetches.fetch import Key
 
@@ -16,23 +17,48 @@ class Call:
         Arrivals of its keys.
     sent_s
         Time when the call was sent.
+    first
+        The call that this one repeats, if it is a second call for the same keys.
+    second
+        The call that repeats this one.
+    came_s
+        Time when it brought values; infinity if it did not in time.
     is_over
-        True once the arrivals have ended, though the task may go on.
+        True once it has come or failed, though the task may go on.
     task
         Task that runs the call.
     timer
-        Timer that lets the arrivals fail; then the one that cancels the task.
+        Timer that sends a second call, lets this one fail, or cancels the task.
     """
 
-    __slots__ = ("arrivals", "is_over", "sent_s", "task", "timer")
+    __slots__ = (
+        "arrivals",
+        "came_s",
+        "first",
+        "is_over",
+        "second",
+        "sent_s",
+        "task",
+        "timer",
+    )
 
     task: "asyncio.Task[None]"
     timer: asyncio.TimerHandle
 
-    def __init__(self, arrivals: list[Arrival], sent_s: float) -> None:
+    def __init__(
+        self, arrivals: list[Arrival], sent_s: float, first: "Call | None" = None
+    ) -> None:
         self.arrivals = arrivals
         self.sent_s = sent_s
+        self.first = first
+        self.second: Call | None = None
+        self.came_s = inf
         self.is_over = False
+
+    @property
+    def waits(self) -> bool:
+        """True if its keys wait: neither it nor the other call has ended them."""
+        return self.arrivals[0].state == "waiting"
 
     def keys(self) -> list[Key]:
         """Return its keys."""
@@ -43,6 +69,7 @@ class Call:
         return [error] * len(self.arrivals)
 
     def tell(self) -> None:
-        """Call what waits for the arrivals, which have ended."""
-        for arrival in self.arrivals:
-            arrival.tell()
+        """Call what waits for the arrivals, if they have ended."""
+        if not self.waits:
+            for arrival in self.arrivals:
+                arrival.tell()

@@ -21,6 +21,8 @@ class FetchCounts:
         Keys whose values an earlier call had brought.
     not_sent
         Keys that no call asked for.
+    hedges
+        Second calls for the same keys, by whether they came before the first one.
     """
 
     def __init__(self) -> None:
@@ -31,3 +33,4 @@ class FetchCounts:
         self.in_flight = 0
         self.kept = 0
         self.not_sent = 0
+        self.hedges = {True: 0, False: 0}

@@ -19,6 +19,7 @@ from .breaker import Breaker
 from .call import Call
 from .failure_log import FailureLog
 from .fetch_counts import Ended, FetchCounts
+from .hedge import Hedging
 from .kept_values import KeptValues
 from .latency import Latency
 from .stepped import stepped
@@ -39,6 +40,9 @@ class Fetcher:
     goes on, and what it brings is kept. If it is a function of the user's, it is
     cancelled after twice that time. The clients of other sources have time limits of
     their own, since cancelling a command may confuse a connection.
+
+    A call that takes long may be sent a second time (`Hedging`). Both are calls as any
+    other; the first that comes brings the values, and the other is left behind.
 
     Values are kept for `fetch.keep_s` seconds from the sending of the call. When the
     source is down (`Breaker`), keys are refused, except probes. An answer that cannot
@@ -70,6 +74,7 @@ class Fetcher:
         self.fetch = fetch
         self.latency = Latency(draws)
         self.counts = counts or FetchCounts()
+        self.hedging = Hedging(fetch.hedge, now) if fetch.hedge else None
         self._now = now
         self._kept = KeptValues(kept_bytes, now)
         self._breaker = Breaker()
@@ -78,7 +83,7 @@ class Fetcher:
         # Keys to be sent: time until which they are of use, number, arrival
         self._queue: list[tuple[float, int, Arrival]] = []
         self._numbers = count()
-        self._open: set[Call] = set()  # calls whose arrivals have not ended
+        self._open: set[Call] = set()  # calls that are not over
         self._calls: set[Call] = set()  # all calls whose tasks have not ended
         self._settled_s = now()  # when the last call ended
         self._turn_s = 0.0  # when the first key of this turn of the loop was asked for
@@ -215,11 +220,36 @@ class Fetcher:
             arrival.tell()
 
     def _send(self, arrivals: list[Arrival], now_s: float) -> None:
+        """Send a call for keys, which may be repeated."""
         call = Call(arrivals, now_s)
-        most_s = self.fetch.at_most_s
-        left_s = min([arrival.due_s for arrival in arrivals]) - now_s
+        self._start(call, min([arrival.due_s for arrival in arrivals]))
+        if self.hedging is not None:
+            after_s = self.hedging.after_s(self.latency)
+            if after_s < self.fetch.at_most_s:
+                call.timer.cancel()
+                loop = asyncio.get_running_loop()
+                call.timer = loop.call_later(after_s, self._send_again, call)
+
+    def _send_again(self, call: Call) -> None:
+        """Send a second call for the keys of a call, if it is allowed and of use."""
+        now_s = self._now()
+        left_s = call.sent_s + self.fetch.at_most_s - now_s
         loop = asyncio.get_running_loop()
-        call.task = loop.create_task(self._run(call, min(left_s, most_s)))
+        call.timer = loop.call_later(left_s, self._give_up, call)
+        own = call.arrivals
+        dues_s = [one.due_s for one in own if one.wanted and one.due_s > now_s]
+        is_free = not self._queue and len(self._open) < self.fetch.at_once
+        if self.hedging is None or self.down or not (dues_s and is_free):
+            return
+        if self.hedging.allows():
+            call.second = Call(own, now_s, call)
+            self._start(call.second, min(dues_s))
+
+    def _start(self, call: Call, due_s: float) -> None:
+        most_s = self.fetch.at_most_s
+        left_s = min(due_s - call.sent_s, most_s)
+        loop = asyncio.get_running_loop()
+        call.task = loop.create_task(self._run(call, left_s))
         call.timer = loop.call_later(most_s, self._give_up, call)
         self._open.add(call)
         self._calls.add(call)
@@ -273,6 +303,7 @@ class Fetcher:
         if in_time:
             if unusable:
                 self._log.failed(unusable[0], call.keys())
+            call.came_s = self._now()
             self._breaker.came()
             self._settle(call, found)
         if self.fetch.keep_s:
@@ -284,11 +315,23 @@ class Fetcher:
             call.tell()
 
     def _settle(self, call: Call, found: Sequence[Values | Exception | None]) -> None:
-        """Set what a call's keys brought, and free the call; tells nobody yet."""
-        now_s = self._now()
+        """Free a call, and set what its keys brought; tells nobody yet.
+
+        The keys go on waiting if this call failed, and another for them is in flight.
+        """
         call.is_over = True
         call.timer.cancel()
         self._open.discard(call)
+        other = call.first or call.second
+        if call.waits and (call.came_s < inf or other is None or other.is_over):
+            self._end(call, found)
+        self._judge(call.first or call)
+        if self._queue:
+            self._send_soon()
+
+    def _end(self, call: Call, found: Sequence[Values | Exception | None]) -> None:
+        """Set what a call's keys brought, and learn how long requests waited."""
+        now_s = self._now()
         # times when the keys were asked for that ended in each way
         asked: dict[Ended, set[float]] = {"came": set(), "failed": set()}
         for arrival, values in zip(call.arrivals, found, strict=True):
@@ -307,5 +350,15 @@ class Fetcher:
             came = asked_s in asked["came"]
             self.latency.add(now_s - asked_s if came else inf, since_s)
             since_s = 0.0
-        if self._queue:
-            self._send_soon()
+
+    def _judge(self, call: Call) -> None:
+        """Count whether a second call came before this one, once that is known."""
+        second = call.second
+        if second is None or call.waits or not call.is_over:
+            return
+        call.second = None  # it is counted once
+        won = second.came_s < call.came_s
+        self.counts.hedges[won] += 1
+        if self.hedging is not None:
+            chance = self.latency.chance(0.0, call.came_s - second.sent_s)
+            self.hedging.add(won, chance)

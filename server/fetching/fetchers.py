@@ -68,4 +68,6 @@ class Fetchers:
                 counts=self._counts.setdefault(stored.name, FetchCounts()),
                 kept_bytes=KEPT_BYTES // len(self._fetches),
             )
+        if any(stored.price.values()):
+            self._made[own].hedging = None  # a second call would cost, too
         return self._made[own]

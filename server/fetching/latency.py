@@ -35,9 +35,10 @@ class Latency:
     """A distribution F of the seconds from the asking for a key until its values come.
 
     F is a histogram in which old observations weigh less. Inside a bin, F is linear. A
-    failure is an infinite time, so F may stay below 1. `draws`, shape (M,), are
-    seconds, with infinity for failures; they are the first observations. Without
-    observations, F is 0. Only the event loop may use this object.
+    failure is an infinite time, so F may stay below 1. Of a call that was sent twice,
+    the first answer counts: F is what a request that asks now may expect. `draws`,
+    shape (M,), are seconds, with infinity for failures; they are the first
+    observations. Without observations, F is 0. Only the event loop may use this object.
     """
 
     __slots__ = ("_bins", "_blocks", "_total", "_weight")
@@ -85,6 +86,10 @@ class Latency:
         if left <= ROUNDING * self._total:  # all observations were shorter
             return 0.0
         return min((self._weight_until(until_s) - came) / left, 1.0)
+
+    def quantile(self, share: float) -> float:
+        """Return the time until which this share of all that ever came had come."""
+        return self._time_of(share * self._weight_until(inf))
 
     def last_useful_s(self, until_s: float, gain: float) -> float:
         """Return for how many seconds from the asking it pays to wait.

@@ -32,6 +32,11 @@ def _seconds(state: FetchState) -> Iterator[Value]:
         yield (ended,), histogram.buckets()
 
 
+def _hedges(state: FetchState) -> Iterator[Value]:
+    for won, number in state.counts.hedges.items():
+        yield (str(won).lower(),), number
+
+
 FETCH_FAMILIES = (
     FetchFamily(
         "polydom_fetch_seconds",
@@ -57,6 +62,13 @@ FETCH_FAMILIES = (
         CounterMetricFamily,
         "Keys asked for that no call was sent for.",
         lambda state: [((), state.counts.not_sent)],
+    ),
+    FetchFamily(
+        "polydom_fetch_hedges",
+        CounterMetricFamily,
+        "Calls that were sent a second time; `won` if the second one came first.",
+        _hedges,
+        ("fetch", "won"),
     ),
     FetchFamily(
         "polydom_fetch_down",

@@ -41,12 +41,14 @@ def test_decorator_makes_a_fetch_with_its_terms() -> None:
         keep_s=60,
         batch=7,
         at_once=3,
+        hedge=0.05,
     )
     async def made(keys: Sequence[Key], left_s: float) -> Any:
         return [[f"{key} {left_s}"] for key in keys]
 
     assert (made.name, made.key, made.columns) == ("other", ("a", "b"), ("x",))
     assert (made.at_most_s, made.keep_s, made.batch, made.at_once) == (0.25, 60, 7, 3)
+    assert made.hedge == 0.05
     assert bring(made, [(1, "k")]) == [{"x": "(1, 'k') 1.0"}]
 
 
@@ -189,6 +191,7 @@ async def single(keys: Any) -> Any: ...
         ({"keep_s": math.nan}, good, "keep_s is nan; 0 or more is needed"),
         ({"batch": 0}, good, "batch is 0; 1 or more, and at most 10000, is needed"),
         ({"at_once": 99_999}, good, "at_once is 99999; 1 or more"),
+        ({"hedge": 0.6}, good, "hedge is 0.6; 0 or more, and at most 0.5, is needed"),
     ],
 )
 def test_wrong_terms_are_refused(

@@ -21,7 +21,7 @@ async def orders(keys, left_s):
 async def second(keys, left_s):
     return [None for key in keys]
 """
-TERMS = "at_most_ms = 250\nkeep_s = 60\nbatch = 7\nat_once = 3\n"
+TERMS = "at_most_ms = 250\nkeep_s = 60\nbatch = 7\nat_once = 3\nhedge = 0.1\n"
 HTTP = 'http = "http://localhost/"\n'
 
 
@@ -38,7 +38,7 @@ def test_fetches_of_several_files_are_loaded(tmp_path: Path) -> None:
     scores = found["scores"]
     assert (scores.key, scores.columns) == (("a", "b"), ())
     assert (scores.at_most_s, scores.keep_s) == (0.25, 60)
-    assert (scores.batch, scores.at_once) == (7, 3)
+    assert (scores.batch, scores.at_once, scores.hedge) == (7, 3, 0.1)
     bound = scores.bound_to(["a", "b"], ["x"])
     assert (bound.key, bound.columns, bound.batch) == (("a", "b"), ("x",), 7)
 

@@ -38,6 +38,7 @@ def exposed_labels(folder: Path) -> dict[str, set[str]]:
     labels["polydom_fetch_seconds_bucket"] = {"fetch", "state", "le"}
     for name in ("fetch_seconds_count", "fetch_seconds_sum"):
         labels[f"polydom_{name}"] = {"fetch", "state"}
+    labels["polydom_fetch_hedges_total"] = {"fetch", "won"}
     for name in (
         "fetches_in_flight",
         "fetch_kept_total",
