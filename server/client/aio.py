@@ -92,6 +92,7 @@ class AsyncClient:
         threshold: float | None = None,
         fetch: str | None = None,
         max_price: float | None = None,
+        explain: bool = False,
     ) -> Answer:
         """Classify one item, like `Client.predict`."""
         request = self._address.predict(
@@ -105,6 +106,7 @@ class AsyncClient:
             threshold=threshold,
             fetch=fetch,
             max_price=max_price,
+            explain=explain,
         )
         timeout_s = wait_s(budget_ms, self._grace_s)
         return read_answer(*await self._ask(request, timeout_s))

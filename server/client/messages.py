@@ -105,12 +105,20 @@ class Address:
             headers.append(f"content-type: {kind}")
         return self.head(method, path, terms, *headers) + body
 
-    def predict(self, item: AnyItem, *, exact: bool = False, **terms: Any) -> bytes:
+    def predict(
+        self,
+        item: AnyItem,
+        *,
+        exact: bool = False,
+        explain: bool = False,
+        **terms: Any,
+    ) -> bytes:
         """Return the request to classify an item; raise the errors of `body_of`."""
         for name in ("budget_ms", "budget"):
             _check_budget(name, terms[name])
         body, kind = body_of(item)
         terms["exact"] = "true" if exact else None
+        terms["explain"] = "true" if explain else None
         return self.request("POST", "/v1/predict", terms, body, kind)
 
 

@@ -87,6 +87,7 @@ class Client:
         threshold: float | None = None,
         fetch: str | None = None,
         max_price: float | None = None,
+        explain: bool = False,
     ) -> Answer:
         """Classify one item.
 
@@ -96,7 +97,7 @@ class Client:
             Bytes of an image or text, a text, a mapping of columns, or the path of a
             file with one of these (`.json` for columns).
         budget_ms, budget, model, on_infeasible, min_quality, exact, threshold, fetch,
-        max_price
+        max_price, explain
             As in docs/reference/http.md.
 
         Raises
@@ -119,6 +120,7 @@ class Client:
                 threshold=threshold,
                 fetch=fetch,
                 max_price=max_price,
+                explain=explain,
             )
         )
 

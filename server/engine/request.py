@@ -64,6 +64,7 @@ class Request(msgspec.Struct, frozen=True):
     # Score in [0, 1] from which the positive of two classes is chosen; None for the
     # model's own. Then no plan and no model stops early: `exact` is True.
     threshold: float | None = None
+    explain: bool = False  # True to tell what became of each feature
     # What became of the index's fetches; None if the item lacks no column of a fetch
     fetches: FetchOutcome | None = None
 
@@ -116,6 +117,10 @@ class Outcome(msgspec.Struct, frozen=True):
     # classes
     value: float | None = None
     interval: tuple[float, float] | None = None
+    # If the request says `explain`: masks of the features that were computed, and that
+    # failed; otherwise 0
+    computed: int = 0
+    failed: int = 0
 
 
 def with_fetches(request: Request, outcome: Outcome) -> Outcome:

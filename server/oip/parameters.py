@@ -25,6 +25,7 @@ _OWN = (
     "threshold",
     "fetch",
     "max_price",
+    "explain",
 )
 _READ = (*_OWN, "timeout")
 # Parameters that refuse a request: they rely on earlier requests, which polydom does

@@ -333,6 +333,8 @@ def _facts(
     if fetched := answers[0].fetched:
         states = (f"{name}={one.state}" for name, one in fetched.items())
         facts["fetched"] = ",".join(states)
+    if explained := answers[0].explained:
+        facts["explained"] = ",".join(f"{one.name}={one.state}" for one in explained)
     for threshold in (answers[0].threshold or {}).values():
         facts["threshold"] = threshold
     if best_next := answers[0].best_next:

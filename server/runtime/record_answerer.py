@@ -119,6 +119,7 @@ class RecordAnswerer:
             and 0.0 <= (terms.min_quality or 0.0) <= answer.expected_quality
             and terms.budget is None
             and not terms.exact
+            and not terms.explain
             and terms.threshold is None
             and planner.drift.factor == 1.0
             and not planner.suspects

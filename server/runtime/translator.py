@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.file_kinds import IMAGES, START, format_of
 from polydom.features.items import MAPPINGS, Gaps, Item, make_item
+from polydom.indexer.index.stored_fetches import needs_of
 from polydom.models.scoring.classifier import gives_probabilities
 
 from ..engine.budget import MoneyBudget, budget_of, read_amount
@@ -15,12 +16,26 @@ from ..engine.executions.execution import execute
 from ..engine.planning.planner import Planner
 from ..engine.request import Caller, Outcome, Request, with_fetches
 from ..engine.send_time import HEAVY, SendTime, weigh
-from ..schema.wire import Answer, BestNext, PredictRequest, Terms
+from ..schema.wire import (
+    Answer,
+    BestNext,
+    Explained,
+    FeatureState,
+    FetchState,
+    PredictRequest,
+    Terms,
+)
 from ..settings import Settings
 from .known_columns import KnownColumns
 from .record_decoder import RecordDecoder
 
 NO_TERMS = Terms()
+# States of fetches that did not bring columns, as those of features that need them.
+UNMET: dict[FetchState, FeatureState] = {
+    "late": "late",
+    "failed": "failed",
+    "not_sent": "not_sent",
+}
 # Assumed seconds from a plan's end to its answer, until `AtOnce` measures them.
 AFTER_S = 1e-5
 
@@ -39,6 +54,8 @@ class Translator:
         self.columns = len(self.known_columns.names)
         # Bit mask of the columns that each row of the index reads
         self.columns_of = tuple(map(self.known_columns.read_by, package.masks.tolist()))
+        # Mask of the fetches that each feature needs
+        self._needs = needs_of(package.features, package.fetches)
         is_record = package.kind == "record"
         self._records = RecordDecoder(planner.extractor, self.known_columns)
         # Decoder with the faster `read`; None if features read more than columns
@@ -76,6 +93,7 @@ class Translator:
             send_time,
             bool(terms.exact) or terms.threshold is not None,
             terms.threshold,
+            bool(terms.explain),
         )
 
     def _check_threshold(self, threshold: float) -> None:
@@ -167,6 +185,8 @@ class Translator:
             answer.fetched = fetches.fetched
             answer.fetch_us = int(fetches.waited_s * 1e7 + 0.5) / 10
             answer.price = fetches.price or UNSET
+        if request.explain:
+            answer.explained = self._explained(request, outcome)
         if self.unit == "s":
             amount = budget.amount
             answer.budget_us = int(amount * 1e7 + 0.5) / 10
@@ -177,6 +197,29 @@ class Translator:
             answer.predicted = outcome.predicted
             answer.budget_met = outcome.predicted <= budget.amount
         return answer
+
+    def _explained(self, request: Request, outcome: Outcome) -> tuple[Explained, ...]:
+        """Return what became of each feature of the index."""
+        package, withheld = self.planner.package, request.item.withheld
+        fetched = {} if request.fetches is None else request.fetches.fetched
+        answered = int(package.masks[outcome.row])
+        told = []
+        for k, (feature, needs) in enumerate(
+            zip(package.features, self._needs, strict=True)
+        ):
+            own = [one.name for u, one in enumerate(package.fetches) if needs >> u & 1]
+            unmet = [n for n in own if n in fetched and fetched[n].state in UNMET]
+            state: FeatureState = "not_planned"
+            if answered >> k & 1:
+                state = "answered"
+            elif outcome.computed >> k & 1:
+                state = "computed"
+            elif outcome.failed >> k & 1:
+                state = "failed"
+            elif withheld >> k & 1:
+                state = UNMET[fetched[unmet[0]].state] if unmet else "missing"
+            told.append(Explained(feature.name, state, next(iter(unmet + own), UNSET)))
+        return tuple(told)
 
     def _report_gaps(
         self, answer: Answer, gaps: Gaps, request: Request, outcome: Outcome

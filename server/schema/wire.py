@@ -37,7 +37,8 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     and the index's own threshold. `fetch` says which columns are fetched that a record
     lacks: those that may improve the answer in time ("as_planned", the default), none
     ("never"), or those of all fetches, which are then waited for until the deadline
-    ("all"). `max_price` is what the fetches may cost together; by default any price.
+    ("all"). `max_price` is what the fetches may cost together; by default any price. If
+    `explain`, the answer says what became of each feature.
     """
 
     model: str | None = None
@@ -49,6 +50,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     threshold: float | None = None
     fetch: FetchMode | None = None
     max_price: float | None = None
+    explain: bool | None = None
 
 
 class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
@@ -70,6 +72,26 @@ class Fetched(msgspec.Struct, frozen=True, omit_defaults=True):
 
     state: FetchState
     ms: float | None = None
+
+
+# "answered": the model that answered uses the feature. "computed": the feature was
+# computed, but another set answered. "missing": the record lacks its columns. "late",
+# "failed" and "not_sent": its fetch did not bring them; "failed" also if the feature
+# itself failed. "not_planned": it did not fit into the budget, or would not help.
+FeatureState = Literal[
+    "answered", "computed", "missing", "late", "failed", "not_sent", "not_planned"
+]
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """What became of one feature of the index, and the fetch that it needs, if any.
+
+    If it needs several fetches, `fetch` is one that did not bring its columns.
+    """
+
+    name: str
+    state: FeatureState
+    fetch: str | UnsetType = UNSET
 
 
 class BestNext(msgspec.Struct, frozen=True):
@@ -116,6 +138,9 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     If the index has fetches, `fetched` says what became of each. `fetch_us` is how long
     the record waited for them; `queue_us` begins after it. `price` is the price of the
     calls that were made for this record, if there was one.
+
+    If the request says `explain`, `explained` has what became of each feature of the
+    index, in the order of the index.
     """
 
     label: str | None
@@ -148,6 +173,7 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     fetched: dict[str, Fetched] | UnsetType = UNSET
     fetch_us: float | UnsetType = UNSET
     price: float | UnsetType = UNSET
+    explained: tuple[Explained, ...] | UnsetType = UNSET
 
 
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadItem, BadRow
@@ -128,6 +129,14 @@ class Execution(ABC):
         return charged
 
     @abstractmethod
+    def _computed_set(self) -> int:
+        """Return a mask of the features computed so far."""
+
+    def _failed_set(self) -> int:
+        """Return a mask of the features that failed."""
+        return 0
+
+    @abstractmethod
     def _compute(self) -> None:
         """Compute features while a better answer still fits into the budget."""
 
@@ -180,6 +189,13 @@ class Execution(ABC):
         After an early exit from the features, this model is evaluated completely, and
         the outcome has the expected quality of the whole plan.
         """
+        outcome = self._concluded()
+        if self._request.explain:
+            computed, failed = self._computed_set(), self._failed_set()
+            return replace(outcome, computed=computed, failed=failed)
+        return outcome
+
+    def _concluded(self) -> Outcome:
         # read once, because the computing thread may replace it
         progress, planner = self._progress, self._planner
         row, reason, charged = self._answer(progress)

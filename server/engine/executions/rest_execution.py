@@ -68,6 +68,12 @@ class RestExecution(Execution):
         self._withheld |= withheld
         self._failed, self._failure = True, failure
 
+    def _computed_set(self) -> int:
+        return self._computed
+
+    def _failed_set(self) -> int:
+        return self._withheld & ~self._request.item.withheld
+
     def _compute(self) -> None:
         size, extraction = self._request.item.size, self._extraction
         while (feature := self._next()) >= 0:

@@ -119,10 +119,6 @@ class TimedExecution(Execution):
         return rest.run()
 
     @abstractmethod
-    def _computed_set(self) -> int:
-        """Return a mask of the features computed so far."""
-
-    @abstractmethod
     def _cost_so_far(self, *, failed: bool) -> float:
         """Return the predicted cost, with drift, of the features computed so far.
 

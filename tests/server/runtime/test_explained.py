@@ -1,0 +1,111 @@
+"""An answer tells what became of each feature, if the request asks for it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack
+import pytest
+from starlette.testclient import TestClient
+
+from polydom.server.app import create_app
+from tests.support.indexes import fetched
+from tests.support.indexes.fetch_calls import (
+    BROUGHT,
+    GIVEN,
+    NEVER_S,
+    SETTINGS,
+    save_fetches,
+)
+from tests.support.waiting import once_of_several, until_ready
+
+EMPLOYER, ORDERS = {"fetch": "employer"}, {"fetch": "orders"}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("explained")
+    file, path = save_fetches(folder), fetched.save_index(folder)
+    with TestClient(create_app(path, fetches=[file], settings=SETTINGS)) as client:
+        until_ready(client)
+        yield client
+
+
+def explained(client: TestClient, more: dict[str, Any], **terms: Any) -> Any:
+    body = {"record": GIVEN | more, "explain": True, "budget_ms": 20_000, **terms}
+    reply = client.post("/v1/predict", json=body)
+    assert reply.status_code == 200, reply.text
+    return reply.json()["explained"]
+
+
+def states(told: Any) -> dict[str, str]:
+    return {one["name"]: one["state"] for one in told}
+
+
+def test_a_whole_record_is_explained(client: TestClient) -> None:
+    assert explained(client, BROUGHT) == [
+        {"name": "person", "state": "answered"},
+        {"name": "work", "state": "answered", **EMPLOYER},
+        {"name": "history", "state": "answered", **ORDERS},
+    ]
+
+
+def test_nobody_is_told_who_does_not_ask(client: TestClient) -> None:
+    for terms in ({}, {"explain": False}, {"explain": None}):
+        body = {"record": GIVEN | BROUGHT, "budget_ms": 20_000, **terms}
+        assert "explained" not in client.post("/v1/predict", json=body).json()
+
+
+def test_features_tell_the_state_of_their_fetches(client: TestClient) -> None:
+    told = explained(client, {"customer_id": "0.0 raises"})
+    assert states(told) == {"person": "answered", "work": "failed", "history": "failed"}
+    told = explained(client, {"customer_id": "0.0"}, fetch="never")
+    assert told[1:] == [
+        {"name": "work", "state": "not_sent", **EMPLOYER},
+        {"name": "history", "state": "not_sent", **ORDERS},
+    ]
+
+    def is_late() -> bool:
+        late = {"customer_id": f"{NEVER_S}"}
+        told = states(explained(client, late, fetch="all", budget_ms=300))
+        assert (told["work"], told["history"]) == ("late", "late")
+        # a busy machine may wake a request too late for anything but the prior
+        return told["person"] == "answered"
+
+    once_of_several(is_late)
+
+
+def test_a_missing_column_is_told_apart(client: TestClient) -> None:
+    told = explained(client, BROUGHT | {"job": None})
+    assert states(told) == {
+        "person": "answered",
+        "work": "missing",
+        "history": "answered",
+    }
+
+
+def test_a_budget_that_is_too_small_plans_nothing(client: TestClient) -> None:
+    told = explained(client, BROUGHT, budget_ms=0.0)
+    assert {*states(told).values()} == {"not_planned"}
+
+
+def test_every_encoding_explains(client: TestClient) -> None:
+    record = GIVEN | BROUGHT
+    asked = client.post(
+        "/v1/predict?explain=true&budget_ms=20000", json={"record": record}
+    )
+    assert states(asked.json()["explained"])["work"] == "answered"
+    packed = client.post(
+        "/v1/predict",
+        content=msgpack.packb({"record": record, "explain": True}),
+        headers={"content-type": "application/msgpack"},
+    )
+    assert len(msgpack.unpackb(packed.content)["explained"]) == 3
+    tensor = {"name": "record", "datatype": "BYTES", "shape": [1]}
+    body = {
+        "inputs": [tensor | {"data": [json.dumps(record)]}],
+        "parameters": {"explain": True, "budget_ms": 20_000},
+    }
+    reply = client.post("/v2/models/fetched/infer", json=body)
+    told = reply.json()["parameters"]["explained"]
+    assert told == "person=answered,work=answered,history=answered"
