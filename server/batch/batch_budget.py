@@ -223,7 +223,8 @@ class BatchBudget:
 
         Plans of a chunk leave time for the waits of later chunks.
         """
-        self._wait_s += LATEST * (seconds / count - self._wait_s)
+        weight = LATEST if self._wait_s else 1.0
+        self._wait_s += weight * (seconds / count - self._wait_s)
 
     def spent_by(self, cost: float, count: int) -> float:
         """Return the part of the budget that `count` plans are expected to spend.

@@ -179,6 +179,22 @@ def test_budget_gives_the_cheapest_plans_when_the_time_is_up() -> None:
     assert not budget.totals().budget_met
 
 
+def test_chunks_that_wait_leave_later_chunks_as_much() -> None:
+    clock = Clock()
+    planner = slow_planner(clock, (1e-3, 4e-3, 4e-3))
+    budget = BatchBudget(planner, 0.5, count=40)
+    parts, qualities = [], []
+    for _ in range(4):
+        parts.append(budget.part_of(10))
+        clock.now_s += parts[-1] / 2
+        budget.waited(parts[-1] / 2, 10)
+        outcomes = run(budget, 10)
+        qualities.append(sum(one.quality for one in outcomes) / 10)
+    assert parts == pytest.approx([0.125] * 4, rel=0.2)
+    assert qualities == pytest.approx([qualities[0]] * 4, rel=0.1)
+    assert budget.totals().budget_met
+
+
 def test_chunks_that_workers_carry_out_are_charged_when_they_are_planned() -> None:
     """Whatever is reserved meanwhile, and only until their results are recorded."""
     planner = money_planner()
