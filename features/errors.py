@@ -101,9 +101,17 @@ class BadFetch(PolydomError):
 
 
 class FetchFailed(PolydomError):
-    """A fetch brought nothing: its call raised an error, or its answer is unusable."""
+    """A fetch brought nothing: its call raised an error, or its answer is unusable.
+
+    `place` is where it was to come from, such as "Redis at localhost:6379", if a
+    library could not carry out the call.
+    """
 
     code = "fetch_failed"
+
+    def __init__(self, message: str, place: str | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class BadInput(PolydomError, ValueError):

@@ -58,6 +58,8 @@ class Fetch:
     batch: int = 128  # Most keys in one call
     at_once: int = 64  # Most calls at the same time
     close: Close | None = None  # Closes connections; a later call opens them again
+    # Opens a connection, if there is none; None if only a call can
+    open: Close | None = field(default=None, kw_only=True)
     # Returns a fetch with connections of its own, for a key and columns; raises
     # BadFetch. None if the call is a function of the user's.
     connect: Callable[[Columns, Columns], "Fetch"] | None = None

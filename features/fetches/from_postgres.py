@@ -62,7 +62,8 @@ def postgres_fetch(name: str, terms: PostgresTerms) -> Fetch:
     def connect(key: Columns, columns: Columns) -> Fetch:
         terms.check_key(name, key)
         caller = _Postgres(name, library, address, terms, key, columns)
-        return terms.made(name, key, columns, caller.rows, caller.pool.close, connect)
+        made_of = name, key, columns, caller.rows, caller.pool.close, connect
+        return terms.made(*made_of, caller.open)
 
     return connect(tuple(terms.key), ())
 
@@ -115,6 +116,15 @@ class _Postgres:
             )
 
         self.pool = OpenedByLoop(open_pool, _close)
+
+    async def open(self) -> None:
+        """Open a connection, if there is none."""
+        try:
+            pool = await self.pool.pool()
+            async with pool.acquire(timeout=self.at_most_s):
+                pass
+        except self.errors as error:
+            raise failed(self.name, self.place, error, self.at_most_s) from error
 
     async def rows(self, keys: Sequence[Key], left_s: float) -> list[Any]:
         """Return the row of each key, without the key columns."""

@@ -145,7 +145,8 @@ def redis_fetch(name: str, terms: RedisTerms) -> Fetch:
             )
         caller = _Redis(name, library, address, terms, template.names_of(key), columns)
         call = caller.hashes if form == "hash" else caller.strings
-        return terms.made(name, key, columns, call, caller.pool.close, connect)
+        made_of = name, key, columns, call, caller.pool.close, connect
+        return terms.made(*made_of, caller.open)
 
     return connect(tuple(terms.key or dict.fromkeys(template.columns)), ())
 
@@ -185,6 +186,13 @@ class _Redis:
             return library.Redis.from_pool(pool)
 
         self.pool = OpenedByLoop(open_pool, lambda client: client.aclose())
+
+    async def open(self) -> None:
+        """Open a connection, if there is none."""
+        try:
+            await self.pool.pool().ping()
+        except self.errors as error:
+            raise failed(self.name, self.place, error, self.at_most_s) from error
 
     async def hashes(self, keys: Sequence[Key], left_s: float) -> list[Any]:
         """Return the wanted fields of each key's hash; all fields if none is said."""

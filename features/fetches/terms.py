@@ -67,6 +67,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         call: Call,
         close: Close,
         connect: Callable[[Columns, Columns], Fetch],
+        open: Close | None = None,
     ) -> Fetch:
         """Return a fetch with these terms."""
         return Fetch(
@@ -81,6 +82,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             hedge=self.hedge,
             close=close,
             connect=connect,
+            open=open,
         )
 
 
@@ -175,4 +177,4 @@ def failed(
         why = f"no answer within {at_most_s * 1e3:g} ms"
     else:
         why = f"{type(error).__name__}: {error}"
-    return FetchFailed(f"fetch {name!r}: {place}: {why}")
+    return FetchFailed(f"fetch {name!r}: {place}: {why}", place)

@@ -48,6 +48,10 @@ class FailureLog:
             )
             log.warning(text, self._name, times, FAILURES, PROBE_S)
 
+    def up(self) -> None:
+        """Log that the source is up again, if it was logged that it is down."""
+        log.info("fetch %r is up again", self._name)
+
     def held(self, seconds: float) -> None:
         """Note that a call's step held the event loop; log it if that was long."""
         if seconds < BLOCKED_S:
@@ -77,6 +81,9 @@ def explain(error: Exception, keys: Iterable[Key]) -> str:
     # frames: of `Fetch.bring`, then of the call itself
     steps = [*traceback.walk_tb(cause.__traceback__)][:2]
     places = [f" in {Path(at.f_code.co_filename).name}, line {n}" for at, n in steps]
+    where = getattr(error, "place", None)
+    if where is not None:  # a place in a library tells nobody anything
+        return f"{where}: {_kinds(cause)}"
     return "".join([_kinds(cause), *places[-1:]])
 
 

@@ -124,6 +124,16 @@ class Fetcher:
         heapq.heappush(self._queue, (due_s, next(self._numbers), arrival))
         return arrival
 
+    async def open(self) -> None:
+        """Open a connection, unless there is one; an error is logged."""
+        if self.fetch.open is None:
+            return
+        try:
+            async with asyncio.timeout(self.fetch.at_most_s):
+                await self.fetch.open()
+        except Exception as error:  # calls will fail, and say so, too
+            self._log.failed(error)
+
     def refuse(self) -> None:
         """Log, at most once a minute, that a record cannot hold what a call brought."""
         self._log.failed(
@@ -296,13 +306,12 @@ class Fetcher:
     def _bring(self, call: Call, found: list[Brought]) -> None:
         """Hand values to those who wait, and keep them."""
         unusable = [one for one in found if isinstance(one, FetchFailed)]
-        if len(unusable) == len(found):
-            self._fail(call, unusable[0])
-            return
         in_time = not call.is_over
         if in_time:
             if unusable:
                 self._log.failed(unusable[0], call.keys())
+            if self._breaker.down:
+                self._log.up()
             call.came_s = self._now()
             self._breaker.came()
             self._settle(call, found)
@@ -330,8 +339,12 @@ class Fetcher:
             self._send_soon()
 
     def _end(self, call: Call, found: Sequence[Values | Exception | None]) -> None:
-        """Set what a call's keys brought, and learn how long requests waited."""
-        now_s = self._now()
+        """Set what a call's keys brought, and learn how long requests waited.
+
+        If the call brought an answer, its time is that of an arrival, even if the
+        values of a key cannot be used: one bad row must not make the source look slow.
+        """
+        now_s, answered = self._now(), call.came_s < inf
         # times when the keys were asked for that ended in each way
         asked: dict[Ended, set[float]] = {"came": set(), "failed": set()}
         for arrival, values in zip(call.arrivals, found, strict=True):
@@ -347,8 +360,7 @@ class Fetcher:
                 self.counts.seconds[state].add_one(now_s - asked_s)
         since_s, self._settled_s = now_s - self._settled_s, now_s
         for asked_s in asked["came"] | asked["failed"]:
-            came = asked_s in asked["came"]
-            self.latency.add(now_s - asked_s if came else inf, since_s)
+            self.latency.add(now_s - asked_s if answered else inf, since_s)
             since_s = 0.0
 
     def _judge(self, call: Call) -> None:

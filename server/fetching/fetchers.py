@@ -52,6 +52,10 @@ class Fetchers:
             own = [made for made in self._made.values() if made.fetch.name == name]
             yield FetchState(name, counts, any(fetcher.down for fetcher in own))
 
+    async def open(self) -> None:
+        """Open a connection to each source, so that no request waits for it."""
+        await asyncio.gather(*(fetcher.open() for fetcher in self._made.values()))
+
     async def close(self) -> None:
         """Cancel all calls, and close all connections."""
         await asyncio.gather(*(fetcher.close() for fetcher in self._made.values()))

@@ -22,7 +22,7 @@ from .translator import Translator
 from .waiting import TICK_S, Allowance, Shared, Waiting
 
 # Seconds by which waits end too late, until they are measured.
-USUAL_LAG_S = 5e-4
+USUAL_LAG_S = 1e-4
 # Seconds after which a fetch is tried that seems too slow for every budget.
 TRIAL_S = 0.5
 # Share of a fetch's chance to come in time that waiting with a purchase leaves, and the
@@ -187,7 +187,7 @@ class RecordFetches:
         and the item may be sure without it.
         """
         await self._wait(request, waiting)
-        return self._settled(request, waiting)
+        return self.settled(request, waiting)
 
     async def _wait(self, request: Request, waiting: Waiting) -> None:
         while True:
@@ -240,7 +240,7 @@ class RecordFetches:
         """Wait as `arrive` does, and measure how long the reading takes."""
         await self._wait(request, waiting)
         began_s = self._now()
-        found = self._settled(request, waiting)
+        found = self.settled(request, waiting)
         now_s = self._now()
         self._reading.add(now_s - began_s, now_s)
         return found
@@ -354,7 +354,7 @@ class RecordFetches:
             waiting.until_s,
         )
 
-    def _settled(self, request: Request, waiting: Waiting) -> Request:
+    def settled(self, request: Request, waiting: Waiting) -> Request:
         """Return the request with the columns that came, and with what was fetched."""
         item = self._read(waiting) if waiting.came else request.item
         asked = sum(1 << u for u in waiting.arrivals)

@@ -157,6 +157,7 @@ class Repository:
         If a warm-up fails, the others continue. The first error is raised at the end.
         """
         self.queue.start()
+        await self.fetchers.open()
         errors: list[Exception] = []
         for model in self._models.values():
             if model.served is None:
@@ -286,6 +287,7 @@ class Repository:
         old = model.served
         if old is not None and old.ready and old.version == new.version:
             return
+        await self.fetchers.open()
         await new.start(old)
         # Requests in progress refer to the old index, so it lives until they are
         # answered.

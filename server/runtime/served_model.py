@@ -160,8 +160,8 @@ class ServedModel:
         """Plan a request, and compute its answer if the plan is quick.
 
         The second value is the outcome if the plan is quick, otherwise the chosen plan.
-        It is a `Waiting` if the record lacks columns of fetches, which are sent now. It
-        is None if other requests wait or if costs are money, because then the computing
+        It is a `Waiting` if the record waits for fetches, which are sent now. It is
+        None if other requests wait or if costs are money, because then the computing
         thread chooses the plan. Without an outcome, call `answer_in_turn`.
         """
         times = times or self.send_times
@@ -169,7 +169,14 @@ class ServedModel:
         if times.weighs:
             request = self.translator.weighed(request)
         waiting = self.fetches and self.fetches.send(request, terms)
-        return request, waiting or self._at_once(request)
+        if waiting and self.fetches:
+            if waiting.pending or waiting.undecided:
+                return request, waiting
+            request = self.fetches.settled(request, waiting)
+        done = self._at_once(request)
+        if isinstance(done, Outcome):
+            done = with_fetches(request, done)
+        return request, done
 
     async def answer_in_turn(
         self,
@@ -251,9 +258,10 @@ class ServedModel:
         self, request: Request, times: SendTimes
     ) -> tuple[Request, Outcome]:
         """Answer a record whose fetches have come, or are left behind."""
+        request = self.translator.weighed_late(request)
         done = self._at_once(request)
         if not isinstance(done, Outcome):
-            request, done = await self._answer_in_thread(request, done, times)
+            return await self._answer_in_thread(request, done, times)
         return request, with_fetches(request, done)
 
     async def _answer_in_thread(
@@ -269,7 +277,7 @@ class ServedModel:
         if times.weighs:
             request = self.translator.weighed(request)
         outcome, _ = await self._ask_thread(request, choice)
-        return request, outcome
+        return request, with_fetches(request, outcome)
 
     @functools.cached_property
     def records(self) -> RecordAnswerer:

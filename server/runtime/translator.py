@@ -11,7 +11,7 @@ from polydom.features.items import MAPPINGS, Gaps, Item, make_item
 from polydom.indexer.index.stored_fetches import needs_of
 from polydom.models.scoring.classifier import gives_probabilities
 
-from ..engine.budget import MoneyBudget, budget_of, read_amount
+from ..engine.budget import Deadline, MoneyBudget, budget_of, read_amount
 from ..engine.executions.execution import execute
 from ..engine.planning.planner import Planner
 from ..engine.request import Caller, Outcome, Request, with_fetches
@@ -119,10 +119,31 @@ class Translator:
         best reserve gives the highest expected quality. If the reserve is at most the
         share `HEAVY` of the budget, it is left unchanged.
         """
-        budget, send_time, planner = request.budget, request.send_time, self.planner
-        if send_time is None or isinstance(budget, MoneyBudget):
+        budget = request.budget
+        if isinstance(budget, MoneyBudget):
             return request
         if budget.reserve_s <= HEAVY * budget.amount:
+            return request
+        return self._with_best_reserve(request, budget)
+
+    def weighed_late(self, request: Request) -> Request:
+        """Return a request that has waited, with the best reserve for sending.
+
+        If the wait ended too late for any plan, a smaller reserve may still allow one.
+        """
+        budget, planner = request.budget, self.planner
+        if isinstance(budget, MoneyBudget):
+            return request
+        now_s = planner.now()
+        left_s = budget.left(now_s)
+        least = planner.qualities[planner.prior]
+        if planner.quality_within(request, left_s, now_s) > least:
+            return request
+        return self._with_best_reserve(request, budget)
+
+    def _with_best_reserve(self, request: Request, budget: Deadline) -> Request:
+        send_time, planner = request.send_time, self.planner
+        if send_time is None:
             return request
         now_s = planner.now()
         left_s = budget.keeping(0.0).left(now_s)

@@ -244,3 +244,29 @@ def test_calls_at_once_share_few_connections(
         return brought
 
     assert asyncio.run(use()) == [[{"n": 3}]] * 50
+
+
+def test_a_connection_is_opened_ahead(server: PostgresServer, tmp_path: Path) -> None:
+    own = f"{server.address}&application_name=ahead"
+    if "?" not in server.address:
+        own = f"{server.address}?application_name=ahead"
+    query = "SELECT id, n FROM orders WHERE id = ANY($1)"
+    asked = load_one(tmp_path, postgres=own, query=query, at_most_ms=SECONDS)
+    count = (
+        "SELECT id, (SELECT count(*) FROM pg_stat_activity "
+        "WHERE application_name = 'ahead') AS n FROM orders WHERE id = ANY($1)"
+    )
+    counting = load_one(tmp_path, postgres=server.address, query=count)
+
+    async def main() -> None:
+        assert asked.open is not None
+        assert asked.close is not None
+        bound = counting.bound_to(["id"], ["n"])
+        assert bound.close is not None
+        assert await bound.bring([(17,)], 10.0) == [{"n": 0}]
+        await asked.open()
+        assert await bound.bring([(17,)], 10.0) == [{"n": 1}]
+        await asked.close()
+        await bound.close()
+
+    asyncio.run(main())

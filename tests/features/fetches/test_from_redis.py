@@ -284,3 +284,24 @@ def test_a_wrong_password_is_told(redis_server: RedisServer, tmp_path: Path) -> 
     with pytest.raises(FetchFailed, match="username-password") as raised:
         bring(asked.bound_to(["id"], ["n"]), (1,))
     assert "secret" not in str(raised.value)
+
+
+def test_a_connection_is_opened_ahead(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    asked = load_one(tmp_path, redis=redis_server.address, hash="customer:{id}")
+    gone = load_one(tmp_path, redis="redis://127.0.0.1:1/0", hash="customer:{id}")
+
+    async def main() -> None:
+        assert asked.open is not None
+        assert gone.open is not None
+        assert asked.close is not None
+        before = len(redis_server.client.client_list())
+        await asked.open()
+        assert len(redis_server.client.client_list()) == before + 1
+        await asked.close()
+        with pytest.raises(FetchFailed, match=r"Redis at 127\.0\.0\.1:1: ") as failure:
+            await gone.open()
+        assert failure.value.place == "Redis at 127.0.0.1:1"
+
+    asyncio.run(main())

@@ -313,7 +313,8 @@ def test_a_failed_call_is_told_and_logged_without_keys(
         asked = [fetcher.ask((n,), FOREVER_S) for n in (40404, 50505)]
         assert await ended(*asked) == ["failed", "failed"]
         assert [arrival.values for arrival in asked] == [None, None]
-        assert fetcher.latency.chance(0.0, 10.0) < before
+        answered = call is a_list_too_long  # of each key, and so in time
+        assert (fetcher.latency.chance(0.0, 10.0) >= before) == answered
         assert fetcher.ask((40404,), FOREVER_S).state == "waiting"  # not kept
         await fetcher.close()
 
@@ -353,18 +354,18 @@ def test_an_unusable_answer_fails_for_its_key_alone(
             2 * FAILURES,
             2 * FAILURES,
         ]
-        # one key that is nothing is a usable answer, and an unusable one alone is none
-        for _ in range(FAILURES):
-            assert not fetcher.down
+        # a row that nobody can use alone makes the source neither down nor slow
+        before = fetcher.latency.chance(0.0, 10.0)
+        for _ in range(2 * FAILURES):
             assert await ended(fetcher.ask((40404,), FOREVER_S)) == ["failed"]
-        assert fetcher.down
+        assert not fetcher.down
+        assert fetcher.latency.chance(0.0, 10.0) >= before - 1e-9
         await fetcher.close()
 
     with caplog.at_level(logging.WARNING, "polydom"):
         run(main)
-    failed, down = (record.getMessage() for record in caplog.records)
+    (failed,) = (record.getMessage() for record in caplog.records)
     assert "column 'twice' holds inf; a finite number is needed" in failed
-    assert "is down: 5 calls in a row failed" in down
     assert "40404" not in caplog.text
 
 

@@ -61,6 +61,6 @@ def test_a_redis_that_is_killed_is_not_waited_for_and_soon_used_again(
         run(lambda: main(server))
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2
-    assert said[0].startswith("fetch 'orders' failed: redis.exceptions.")
+    assert said[0].startswith("fetch 'orders' failed: Redis at 127.0.0.1:")
     assert said[1].startswith("fetch 'orders' is down: ")
     assert "404" not in caplog.text.replace(str(server.port), "")
