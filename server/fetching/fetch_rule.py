@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -16,6 +16,8 @@ from ..engine.planning.planner import Planner
 from ..engine.request import Request
 from .latency import Latency
 
+# Patterns of missing columns and arrivals whose withheld features are cached.
+PATTERNS = 4096
 # Numbers of fetches up to which all combinations are compared: of what comes in time,
 # and of what is paid for.
 MOST_WEIGHED = 8
@@ -41,6 +43,7 @@ class FetchRule:
     def __init__(self, planner: Planner, columns: ColumnNeeds) -> None:
         self._planner = planner
         self._withheld = columns.withheld
+        self._without = lru_cache(PATTERNS)(self._find_without)
         fetches = planner.package.fetches
         self.names = tuple(fetch.name for fetch in fetches)
         # (U,): mask of the columns that each fetch brings
@@ -66,12 +69,18 @@ class FetchRule:
 
         `gaps` are those of the record as it is now. `left` is a part of the budget.
         """
-        brought = 0
-        for u, own in enumerate(self.brings):
-            brought |= own if came >> u & 1 else 0
-        empty, unfetched = gaps.empty & ~brought, gaps.unfetched & ~brought
-        withheld = self._withheld(empty, unfetched)
+        withheld = self._without(gaps.empty, gaps.unfetched, came)
         return self._planner.best_without(withheld, request, left)
+
+    def _find_without(self, empty: int, unfetched: int, came: int) -> int:
+        """Return a mask of the features that cannot be computed once `came` has come.
+
+        `empty` and `unfetched` are masks of columns, as in `Gaps`.
+        """
+        brought = 0
+        for u in members(came):
+            brought |= self.brings[u]
+        return self._withheld(empty & ~brought, unfetched & ~brought)
 
     def quality(self, request: Request, gaps: Gaps, left: float, came: int) -> float:
         """Return the expected quality if the fetches in `came` bring everything.

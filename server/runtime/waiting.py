@@ -110,8 +110,11 @@ class Waiting:
         self._woken: asyncio.Future[None] | None = None
 
     def _in_state(self, *states: str) -> int:
-        own = self.arrivals.items()
-        return sum(1 << u for u, arrival in own if arrival.state in states)
+        found = 0
+        for u, arrival in self.arrivals.items():
+            if arrival.state in states:
+                found |= 1 << u
+        return found
 
     @property
     def came(self) -> int:

@@ -28,6 +28,7 @@ from ..monitoring.exit_audit import ExitAudit
 from ..monitoring.feature_failures import FeatureFailures
 from ..request import Request
 from .index_terms import (
+    REMEMBERED,
     barred_class,
     least_cost,
     make_anytime,
@@ -134,6 +135,8 @@ class Planner:
         # The same without candidates that answer with parts of models.
         whole_only = partial(given, parts=False)
         self.given_whole = lru_cache(PATTERNS)(whole_only)
+        # Function to the best row, and its cost, without features in a mask.
+        self._top_without = lru_cache(REMEMBERED)(self._find_top)
         # Class names of each row's model; empty if answers are numbers.
         self.labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
@@ -200,12 +203,10 @@ class Planner:
         They need no column that the item lacks. If the request asks for exact scores,
         they evaluate whole models.
         """
-        return self._lookup_without(request.item.withheld, request)
+        return self._lookup_of(request.item.withheld, request.exact)
 
-    def _lookup_without(
-        self, withheld: int, request: Request
-    ) -> Lookup[Size] | PartialLookup:
-        if request.exact and self.has_parts:
+    def _lookup_of(self, withheld: int, exact: bool) -> Lookup[Size] | PartialLookup:
+        if exact and self.has_parts:
             return self.given_whole(withheld)
         return self.given(withheld) if withheld else self.index.lookup
 
@@ -216,9 +217,16 @@ class Planner:
         is the prior.
         """
         left = self._for_plan(request, left, self._drift_at(self.now()))
-        lookup = self._lookup_without(withheld, request)
-        row = lookup.best(request.item.size, left) if left > 0 else -1
+        size, exact = request.item.size, request.exact
+        row, cost = self._top_without(withheld, size, exact)
+        if cost <= left:
+            return row
+        row = self._lookup_of(withheld, exact).best(size, left) if left > 0 else -1
         return row if row >= 0 else self.prior
+
+    def _find_top(self, withheld: int, size: Size, exact: bool) -> tuple[int, float]:
+        row = self._lookup_of(withheld, exact).best(size, math.inf)
+        return row, self.cost(row, size)
 
     def time_s(self, row: int, request: Request) -> float:
         """Return the predicted seconds of answering a request by a row.
