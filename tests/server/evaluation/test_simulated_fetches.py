@@ -64,7 +64,7 @@ def late(lag: SendTime, began_s: float, ended_s: float) -> None:
     lag.add(0.0, began_s + ended_s)
 
 
-@pytest.mark.parametrize("budget_ms", [1.0, 2.5, 5.0, 12.0, 40.0])
+@pytest.mark.parametrize("budget_ms", [0.5, 2.5, 5.0, 12.0, 40.0])
 def test_waits_end_as_in_a_simulation_step_by_step(budget_ms: float) -> None:
     draws = fetched.draw_arrivals()
     latencies = [Latency(own) for own in draws.T]
@@ -95,7 +95,7 @@ def test_waits_end_as_in_a_simulation_step_by_step(budget_ms: float) -> None:
         assert answer.fetch_us / 1e6 == pytest.approx(twin.waited_s, abs=twin.near_s)
         assert answer.elapsed_us == pytest.approx(answer.fetch_us, abs=0.2)
         assert answer.budget_met
-    assert compared >= 20
+    assert compared >= 15
 
 
 def test_the_answer_is_that_of_a_record_with_what_came() -> None:
