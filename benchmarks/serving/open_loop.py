@@ -162,11 +162,14 @@ class Load:
             ):
                 self._selector.unregister(connection.socket)
                 connection.socket.close()
-                connection = self._connect()
-            if exchange.number >= 0:
-                self._exchanges.append(exchange)
-                self._busy -= 1
-                self._free.append(connection)
+                fresh = self._connect()
+                if connection in self._free:  # closed while nothing was asked of it
+                    self._free[self._free.index(connection)] = fresh
+                    continue
+                connection = fresh
+            self._exchanges.append(exchange)
+            self._busy -= 1
+            self._free.append(connection)
 
     def _finish(self) -> list[Exchange]:
         for key in list(self._selector.get_map().values()):

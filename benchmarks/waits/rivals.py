@@ -305,5 +305,5 @@ def serve_rival(
         "/v1/predict", rival.answer, methods=["POST"], response_model=None
     )
     options: dict[str, Any] = {"loop": "uvloop", "http": "httptools"}
-    options |= {"access_log": False, "log_level": "warning"}
+    options |= {"access_log": False, "log_level": "warning", "timeout_keep_alive": 65}
     uvicorn.run(app, port=port, lifespan="off", **options)
