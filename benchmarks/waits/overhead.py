@@ -175,16 +175,20 @@ def throughput(
         )
         for row in table.built[:count]
     ]
+    usual = Requests.draw(table, 5 if given.quick else 200, 99, [1000.0])
     found = []
     for _ in range(given.rounds):
+        server.warm_up(usual.bodies)  # it sees that the source is up
+        hung.asked()
         none = rate(server, bodies, seconds)
         hung.become("hangs")
         with waiting(server.port, slow):
             time.sleep(0.0 if given.quick else 1.0)
             asked = hung.asked()
             some = rate(server, bodies, seconds)
+        hung.become("refuses")  # which ends the calls
+        time.sleep(0.0 if given.quick else 0.5)
         hung.become("up")
-        time.sleep(0.0 if given.quick else 1.0)
         found.append((none, some, asked))
     none, some, asked = np.median(found, axis=0).tolist()
     return {
@@ -234,8 +238,6 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
             .replace("at_once = 256", "at_once = 2000")
         )
         with Server.of(serve_polydom, path, long) as server:
-            warm = Requests.draw(table, 20, 99)
-            server.warm_up(warm.bodies)
             facts["waiting"] = throughput(server, table, sources[SLOW], given)
     return facts
 
