@@ -24,9 +24,9 @@ from .tables import KEY, LABEL, Record, SplitTable
 
 AT_MOST_S = 0.25  # a call ends after that, as polydom's do
 AT_ONCE = 256  # calls of a fetch at once, as polydom's
-# Of a budget, what is kept for the answer. uvloop's timers count whole milliseconds,
-# so waits are rounded down to these.
-RESERVE_S = 0.5e-3
+# Of a budget, what is kept for the answer: the best for rivals of 0.5, 1 and 2 ms.
+# uvloop's timers count whole milliseconds, so waits are rounded down to these.
+RESERVE_S = 2e-3
 TICK_S = 1e-3
 LOSS = 0.001  # of accuracy that a cascade may cost, as in Willump's paper
 HELD_BACK = 0.2  # share of the rows to build of that its threshold is chosen by
