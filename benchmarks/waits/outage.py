@@ -38,9 +38,9 @@ from .rivals import serve_rival, train
 from .sources import Mode, Source
 from .tables import FAST, SLOW, TABLES, SplitTable
 
-RIVALS = ("cut at the budget", "timeouts of p95", "fetch all")
+RIVALS = ("cut at the budget", "fetch all")
 BUDGET_MS = 50.0
-UP_S, DOWN_S, BACK_S = 4.0, 6.0, 6.0
+UP_S, DOWN_S, BACK_S = 3.0, 5.0, 4.0
 QUICK_S = 0.5  # instead of each
 RATE = 100.0
 REST_S = 1.0  # between two contenders, so that servers see that the source is up
