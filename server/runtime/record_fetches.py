@@ -25,6 +25,8 @@ from .waiting import TICK_S, Allowance, Shared, Waiting
 USUAL_LAG_S = 1e-4
 # Seconds after which a fetch is tried that seems too slow for every budget.
 TRIAL_S = 0.5
+# The same for a fetch with a price, if its chance to come in time is below `SLOW`.
+PAID_TRIAL_S, SLOW = 10.0, 0.1
 # Share of a fetch's chance to come in time that waiting with a purchase leaves, and the
 # number of steps by which the time for it is found.
 LATE_SHARE, HALVINGS = 0.95, 8
@@ -261,9 +263,12 @@ class RecordFetches:
         worth, margin = self._mean_price.worth, self._margin(request, waiting, left)
         purse = Purse(waiting.allowed.left, worth, margin)
         came, pending = waiting.came, waiting.pending
-        bought = self._rule.paid(
-            request, waiting.gaps, came, pending, able, chances, left, purse
-        )
+        known = request, waiting.gaps, came, pending, able
+        bought = self._rule.paid(*known, chances, left, purse)
+        slow = [u for u in members(able & ~bought) if chances[u] < SLOW]
+        if any(self._asked_s[u] <= waiting.asked_s - PAID_TRIAL_S for u in slow):
+            # bought now and then as if it was fast, to learn whether it is
+            bought = self._rule.paid(*known, [1.0] * len(chances), left, purse)
         for u in members(bought):
             self._ask(u, waiting)
 

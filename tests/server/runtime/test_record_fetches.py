@@ -1,15 +1,24 @@
 """Requests wait for columns that are fetched, as long as their budgets allow."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from polydom.features import fetch
 from polydom.server.app import create_app
+from polydom.server.engine.planning.planner import Planner
+from polydom.server.engine.request import Caller
+from polydom.server.fetching.fetchers import Fetchers
+from polydom.server.runtime.record_fetches import RecordFetches
+from polydom.server.runtime.translator import Translator
+from polydom.server.schema.wire import Terms
 from polydom.server.settings import Settings
 from tests.support.indexes import fetched
 
@@ -195,3 +204,32 @@ def test_an_index_is_served_without_its_fetches(tmp_path: Path) -> None:
         answer = ask(client, "0.0", 900)
     assert states(answer) == {"employer": "not_sent", "orders": "not_sent"}
     assert answer["features"] == ["person"]
+
+
+def test_a_dear_fetch_that_seems_too_slow_is_tried_now_and_then() -> None:
+    index = fetched.make_index()
+    assert index.package is not None
+    package = index.package
+    planner = Planner(index, package.extractor())
+    translator = Translator(planner, Settings())
+
+    @fetch(key=["customer_id"], columns=["n_orders", "mean_amount"])
+    async def orders(keys: list[Any], left_s: float) -> list[Any]:
+        return [[9, 75.5] for _ in keys]
+
+    async def main() -> list[int]:
+        fetchers = Fetchers({"orders": orders})
+        slow = np.full((200, 2), 5.0)  # seconds, and no request has so many
+        fetches = RecordFetches(translator, fetchers.of(package.fetches, slow))
+        asked = []
+        for number in range(3):
+            item = translator.read({**GIVEN, "customer_id": number})
+            terms = Terms(budget_ms=900.0)
+            request = translator.request(terms, item, planner.now(), Caller())
+            waiting = fetches.send(request, terms)
+            assert waiting is not None
+            asked.append(len(waiting.arrivals))
+        await fetchers.close()
+        return asked
+
+    assert asyncio.run(main()) == [1, 0, 0]
