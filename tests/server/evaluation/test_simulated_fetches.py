@@ -113,9 +113,9 @@ def test_the_answer_is_that_of_a_record_with_what_came() -> None:
 def test_nobody_waits_for_a_fetch_that_never_comes() -> None:
     never = np.full((9, 2), math.inf)
     simulated = simulation(never)
-    # the first time, it is tried
+    # the first time, both are tried
     first = simulated(Terms(budget_ms=900), PEOPLE[0])
-    assert states(first) == ("late", "not_sent")
+    assert states(first) == ("late", "late")
     answer = simulated(Terms(budget_ms=900), PEOPLE[0])
     assert states(answer) == ("not_sent", "not_sent")
     assert (answer.features, answer.fetch_us) == (("person",), 0.0)
