@@ -42,14 +42,16 @@ class FetchRule:
 
     def __init__(self, planner: Planner, columns: ColumnNeeds) -> None:
         self._planner = planner
-        self._withheld = columns.withheld
-        self._without = lru_cache(PATTERNS)(self._find_without)
         fetches = planner.package.fetches
         self.names = tuple(fetch.name for fetch in fetches)
         # (U,): mask of the columns that each fetch brings
         self.brings = tuple(
             sum(columns.bits[name] for name in fetch.columns) for fetch in fetches
         )
+        # Function from empty and unfetched columns, and fetches that have come, to the
+        # features that cannot be computed.
+        without = partial(_find_without, columns.withheld, self.brings)
+        self._without = lru_cache(PATTERNS)(without)
         self.prices = tuple(sum(fetch.price.values()) for fetch in fetches)
         # mask of the features that read what some fetch brings
         needs = needs_of(planner.package.features, fetches)
@@ -71,16 +73,6 @@ class FetchRule:
         """
         withheld = self._without(gaps.empty, gaps.unfetched, came)
         return self._planner.best_without(withheld, request, left)
-
-    def _find_without(self, empty: int, unfetched: int, came: int) -> int:
-        """Return a mask of the features that cannot be computed once `came` has come.
-
-        `empty` and `unfetched` are masks of columns, as in `Gaps`.
-        """
-        brought = 0
-        for u in members(came):
-            brought |= self.brings[u]
-        return self._withheld(empty & ~brought, unfetched & ~brought)
 
     def quality(self, request: Request, gaps: Gaps, left: float, came: int) -> float:
         """Return the expected quality if the fetches in `came` bring everything.
@@ -227,3 +219,21 @@ def expected_quality(
 def members(fetches: int) -> list[int]:
     """Return the ascending positions of the bits of a mask."""
     return [u for u in range(fetches.bit_length()) if fetches >> u & 1]
+
+
+def _find_without(
+    withheld: Callable[[int, int], int],
+    brings: Sequence[int],
+    empty: int,
+    unfetched: int,
+    came: int,
+) -> int:
+    """Return a mask of the features that cannot be computed once `came` has come.
+
+    `empty` and `unfetched` are masks of columns, as in `Gaps`. `withheld` returns the
+    features that they make impossible, and `brings` has the columns of each fetch.
+    """
+    brought = 0
+    for u in members(came):
+        brought |= brings[u]
+    return withheld(empty & ~brought, unfetched & ~brought)

@@ -43,6 +43,7 @@ IN_WORDS: dict[Reason, str] = {
     "overrun": "a feature took longer than planned, so the work was cut short",
     "sure": "what was computed first was enough to be sure",
     "feature_failed": "a feature failed, and the best set without it answered",
+    "late_fetch": "columns that did not come in time would buy a better model",
 }
 
 

@@ -135,8 +135,9 @@ class Planner:
         # The same without candidates that answer with parts of models.
         whole_only = partial(given, parts=False)
         self.given_whole = lru_cache(PATTERNS)(whole_only)
-        # Function to the best row, and its cost, without features in a mask.
-        self._top_without = lru_cache(REMEMBERED)(self._find_top)
+        # The best row and its cost by a mask of features to do without, a size, and
+        # whether scores are exact. No cached method: it would keep the planner alive.
+        self._tops: dict[tuple[int, Size, bool], tuple[int, float]] = {}
         # Class names of each row's model; empty if answers are numbers.
         self.labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
@@ -224,9 +225,15 @@ class Planner:
         row = self._lookup_of(withheld, exact).best(size, left) if left > 0 else -1
         return row if row >= 0 else self.prior
 
-    def _find_top(self, withheld: int, size: Size, exact: bool) -> tuple[int, float]:
-        row = self._lookup_of(withheld, exact).best(size, math.inf)
-        return row, self.cost(row, size)
+    def _top_without(self, withheld: int, size: Size, exact: bool) -> tuple[int, float]:
+        tops, key = self._tops, (withheld, size, exact)
+        found = tops.get(key)
+        if found is None:
+            if len(tops) >= REMEMBERED:
+                tops.clear()
+            row = self._lookup_of(withheld, exact).best(size, math.inf)
+            found = tops[key] = row, self.cost(row, size)
+        return found
 
     def time_s(self, row: int, request: Request) -> float:
         """Return the predicted seconds of answering a request by a row.

@@ -43,7 +43,7 @@ def test_gains_are_linear_between_knots(
 ) -> None:
     found = gain_at((margins, gains), margin)
     assert min(gains) <= found <= max(gains)
-    if len({*margins}) == KNOTS and margin not in margins:
+    if min(np.diff(margins)) > 1e-9 and margin not in margins:
         assert found == pytest.approx(np.interp(margin, margins, gains), abs=1e-9)
 
 

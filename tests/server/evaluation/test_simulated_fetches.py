@@ -1,7 +1,7 @@
 """Simulated fetches come as the index's draws say, and wait in virtual time."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -44,7 +44,19 @@ def simulation(
     planner = Planner(INDEX, INDEX.package.extractor(), now=clock)
     if draws is not None:
         planner.adopt(INDEX, replace(INDEX.package, arrivals=draws))
-    return SimulatedFetches(Translator(planner, Settings()), clock).asker(SEED)
+    made = SimulatedFetches(Translator(planner, Settings()), clock)
+    MADE.append(made)
+    return made.asker(SEED)
+
+
+MADE: list[SimulatedFetches] = []  # by the current test
+
+
+@pytest.fixture(autouse=True)
+def closed_at_last() -> Iterator[None]:
+    yield
+    while MADE:
+        MADE.pop().close()
 
 
 def states(answer: Answer) -> tuple[str, ...]:

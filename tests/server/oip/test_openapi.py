@@ -56,7 +56,11 @@ def test_document_has_the_limits_and_parameters_that_the_code_has() -> None:
         assert datatype in DTYPES
         assert f"`{datatype}`" in OIP
     for name in re.findall(r"^\| `([a-z_]+)`(?:, `([a-z_]+)`)? \| ", BUDGET, re.M):
-        values: dict[str, Any] = {"on_infeasible": "prior"}
+        values: dict[str, Any] = {
+            "on_infeasible": "prior",
+            "explain": True,
+            "fetch": "never",
+        }
         for parameter in filter(None, name):
             Parameters.read({parameter: values.get(parameter, 1)}, None)
 

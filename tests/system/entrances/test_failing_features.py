@@ -132,7 +132,7 @@ def test_metrics_and_log_name_the_feature_and_the_caller_sees_no_insides(
     client = served.client
     app: Any = client.app
     model = app.state.repository.get()
-    model.planner.failures._logged.clear()
+    model.planner.failures._failures._logged.clear()
     before = failures(client)
     with caplog.at_level(logging.ERROR, "polydom"):
         answers = [by_predict(served, FAILS) for _ in range(3)]
