@@ -38,8 +38,6 @@ class FetchOutcome(msgspec.Struct, frozen=True):
     hoped: float
     # True if a fetch was not asked for that the record has the key of
     spared: bool
-    # Time at which the wait had to end, if it did not end before; else infinity
-    ended_s: float = math.inf
 
 
 class Request(msgspec.Struct, frozen=True):

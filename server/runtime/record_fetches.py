@@ -85,9 +85,6 @@ class RecordFetches:
         self._planner = planner
         # Seconds by which the event loop ends a wait too late
         self._lag = SendTime(usual=USUAL_LAG_S)
-        # Seconds from when a wait had to end until the answer was written; None if no
-        # wait has ended so
-        self._ending: SendTime | None = None
         # True if features are computed while a single record waits
         self.overlaps = not planner.extractor.whole
         # Seconds that each of several records takes besides its plan
@@ -162,11 +159,7 @@ class RecordFetches:
         rule, now_s = self._rule, waiting.asked_s
         waiting.after_s = self._after_s(request, waiting, records)
         wait_s = records * (left - waiting.after_s)
-        until_s = now_s + wait_s - self._lag.at(now_s)
-        if records == 1 and self._ending is not None:
-            # the parts of the time after a wait are seldom all long together
-            until_s = request.budget.due_s - self._ending.at(now_s)
-        waiting.until_s = until_s
+        until_s = waiting.until_s = now_s + wait_s - self._lag.at(now_s)
         free = able & ~rule.with_price
         if waiting.patient:
             return Sending(free, until_s, -math.inf)
@@ -195,15 +188,10 @@ class RecordFetches:
         price is bought as late as possible: then most of the free columns have come,
         and the item may be sure without it.
         """
-        ran_out = await self._wait(request, waiting)
-        found = self.settled(request, waiting)
-        if not ran_out or found.fetches is None:
-            return found
-        fetches = replace(found.fetches, ended_s=waiting.until_s)
-        return replace(found, fetches=fetches)
+        await self._wait(request, waiting)
+        return self.settled(request, waiting)
 
-    async def _wait(self, request: Request, waiting: Waiting) -> bool:
-        """Wait for fetches; return True if something could have come later."""
+    async def _wait(self, request: Request, waiting: Waiting) -> None:
         while True:
             now_s, until_s = self._now(), self._wait_until(request, waiting)
             # a source may be faster than a timer: then the wait takes one tick
@@ -214,20 +202,11 @@ class RecordFetches:
                     continue
                 until_s = min(until_s, waiting.decide_s)
             if ends or request.caller.gone:
-                return until_s > -math.inf and waiting.until_s - now_s < TICK_S
+                break
             until_s = max(until_s, now_s + TICK_S)
             late_s = await waiting.next(until_s, self._now)
             if late_s > -TICK_S:
                 self._lag.add(max(late_s, 0.0), self._now())
-
-    def sent(self, outcome: FetchOutcome, sent_s: float) -> None:
-        """Learn from an answer that was written at `sent_s`, if its wait ran out."""
-        if outcome.ended_s == math.inf:
-            return
-        took_s = max(sent_s - outcome.ended_s, 0.0)
-        if self._ending is None:
-            self._ending = SendTime(usual=took_s)
-        self._ending.add(took_s, sent_s)
 
     def shared_by(self, records: int, terms: Terms) -> Shared:
         """Return what the records of one request share."""

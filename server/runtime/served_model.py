@@ -290,8 +290,6 @@ class ServedModel:
         """Count an answer whose last byte was written at `sent_s`, by default now."""
         if sent_s is None:
             sent_s = self.now()
-        if self.fetches is not None and request.fetches is not None:
-            self.fetches.sent(request.fetches, sent_s)
         features = self.planner.feature_names[outcome.row]
         self.all_sent([timed(request, outcome, features)], sent_s)
 

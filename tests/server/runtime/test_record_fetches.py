@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,12 @@ from starlette.testclient import TestClient
 from polydom.features import fetch
 from polydom.server.app import create_app
 from polydom.server.engine.planning.planner import Planner
-from polydom.server.engine.request import Caller, FetchOutcome
+from polydom.server.engine.request import Caller
 from polydom.server.fetching.fetchers import Fetchers
 from polydom.server.runtime.record_fetches import RecordFetches
 from polydom.server.runtime.translator import Translator
-from polydom.server.runtime.waiting import Waiting
 from polydom.server.schema.wire import Terms
 from polydom.server.settings import Settings
-from tests.support.clock import Clock
 from tests.support.indexes import fetched
 
 # A key has the seconds until its values come, and what goes wrong then.
@@ -208,58 +206,30 @@ def test_an_index_is_served_without_its_fetches(tmp_path: Path) -> None:
     assert answer["features"] == ["person"]
 
 
-def lone_fetches(
-    draws: Any, now: Callable[[], float] = time.monotonic
-) -> tuple[RecordFetches, Fetchers, Translator]:
-    """What sends the fetches of an index whose `orders` come at once."""
-    package = fetched.make_index().package
-    assert package is not None
-    planner = Planner(fetched.make_index(), package.extractor(), now=now)
+def test_a_dear_fetch_that_seems_too_slow_is_tried_now_and_then() -> None:
+    index = fetched.make_index()
+    assert index.package is not None
+    package = index.package
+    planner = Planner(index, package.extractor())
     translator = Translator(planner, Settings())
 
     @fetch(key=["customer_id"], columns=["n_orders", "mean_amount"])
     async def orders(keys: Sequence[Any], left_s: float) -> list[Any]:
         return [[9, 75.5] for _ in keys]
 
-    fetchers = Fetchers({"orders": orders})
-    own = fetchers.of(package.fetches, np.asarray(draws))
-    return RecordFetches(translator, own), fetchers, translator
-
-
-def send(fetches: RecordFetches, translator: Translator, number: int) -> Waiting:
-    item = translator.read({**GIVEN, "customer_id": number})
-    terms, now_s = Terms(budget_ms=900.0), translator.planner.now()
-    request = translator.request(terms, item, now_s, Caller())
-    waiting = fetches.send(request, terms)
-    assert waiting is not None
-    return waiting
-
-
-def test_a_dear_fetch_that_seems_too_slow_is_tried_now_and_then() -> None:
     async def main() -> list[int]:
+        fetchers = Fetchers({"orders": orders})
         slow = np.full((200, 2), 5.0)  # seconds, and no request has so many
-        fetches, fetchers, translator = lone_fetches(slow)
-        waits = [send(fetches, translator, number) for number in range(3)]
+        fetches = RecordFetches(translator, fetchers.of(package.fetches, slow))
+        asked = []
+        for number in range(3):
+            item = translator.read({**GIVEN, "customer_id": number})
+            terms = Terms(budget_ms=900.0)
+            request = translator.request(terms, item, planner.now(), Caller())
+            waiting = fetches.send(request, terms)
+            assert waiting is not None
+            asked.append(len(waiting.arrivals))
         await fetchers.close()
-        return [len(waiting.arrivals) for waiting in waits]
+        return asked
 
     assert asyncio.run(main()) == [1, 0, 0]
-
-
-def test_a_wait_leaves_as_much_as_answers_took_after_waits() -> None:
-    async def main() -> None:
-        clock = Clock()
-        fetches, fetchers, translator = lone_fetches(fetched.draw_arrivals(), clock)
-        before_s = send(fetches, translator, 1).until_s - clock.now_s
-        assert 0.89 < before_s < 0.9
-        for took_s in np.linspace(-0.001, 0.02, 100):
-            ended_s = clock.now_s - took_s
-            outcome = FetchOutcome({}, 0.1, 0.0, 0.0, spared=False, ended_s=ended_s)
-            fetches.sent(outcome, clock.now_s)
-        unended = FetchOutcome({}, 0.1, 0.0, 0.0, spared=False)
-        fetches.sent(unended, clock.now_s)
-        left_s = send(fetches, translator, 2).until_s - clock.now_s
-        assert left_s == pytest.approx(0.9 - 0.0198, abs=1e-3)
-        await fetchers.close()
-
-    asyncio.run(main())
