@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.indexer import Index
-from polydom.indexer.index.arrivals import Arrivals
 from polydom.indexer.index.column_needs import ColumnNeeds
+from polydom.indexer.index.fetches.arrivals import Arrivals
+from polydom.indexer.index.fetches.stored_fetches import StoredFetch
 from polydom.indexer.index.partial_lookup import PartialLookup
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
-from polydom.indexer.index.stored_fetches import StoredFetch
 from tests.support.indexes import fetched
 
 from .. import report

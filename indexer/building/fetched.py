@@ -9,8 +9,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from ..index.fetches.stored_fetches import StoredFetch, needs_of, withheld_by
 from ..index.stored_features import StoredFeature
-from ..index.stored_fetches import StoredFetch, needs_of, withheld_by
 from .costs.arrival_times import FetchTimes
 from .project_tables.fetches import FetchTerms
 

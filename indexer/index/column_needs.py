@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .built_facts import BuiltGaps, gaps_of
+from .fetches.stored_fetches import StoredFetch
 from .package import Package
 from .stored_features import StoredFeature
-from .stored_fetches import StoredFetch
 
 # Models have learned what a missing feature means if at least this share of the build's
 # items lacked all of its columns.

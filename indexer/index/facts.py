@@ -11,7 +11,7 @@ from polydom.features.costs.polynomials import cost_at
 from polydom.features.items import Kind
 from polydom.features.sizes import Size, read_size
 
-from .fetch_facts import ToldFetches, fetches_of
+from .fetches.fetch_facts import ToldFetches, fetches_of
 from .index import Index
 from .network_facts import ToldNetwork, networks_of
 from .package import mean_costs

@@ -19,10 +19,10 @@ from polydom.models.scoring.classifier import border_of
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 
-from .item_gains import ItemGains
+from .fetches.item_gains import ItemGains
+from .fetches.stored_fetches import StoredFetch
 from .quality import Task, task_of
 from .stored_features import Learned, StoredFeature, load_extractor
-from .stored_fetches import StoredFetch
 
 Orders = tuple[tuple[int, ...], ...]
 

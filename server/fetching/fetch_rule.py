@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from polydom.features.items import Gaps
 from polydom.indexer.index.column_needs import ColumnNeeds
-from polydom.indexer.index.item_gains import gain_at
+from polydom.indexer.index.fetches.item_gains import gain_at
+from polydom.indexer.index.fetches.stored_fetches import needs_of
 from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
-from polydom.indexer.index.stored_fetches import needs_of
 
 from ..engine.planning.planner import Planner
 from ..engine.request import Request
@@ -43,7 +43,6 @@ class FetchRule:
     def __init__(self, planner: Planner, columns: ColumnNeeds) -> None:
         self._planner = planner
         fetches = planner.package.fetches
-        self.names = tuple(fetch.name for fetch in fetches)
         # (U,): mask of the columns that each fetch brings
         self.brings = tuple(
             sum(columns.bits[name] for name in fetch.columns) for fetch in fetches

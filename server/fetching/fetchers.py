@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.fetches.fetch import Columns, Fetch
-from polydom.indexer.index.stored_fetches import StoredFetch
+from polydom.indexer.index.fetches.stored_fetches import StoredFetch
 
 from .fetch_counts import FetchCounts
 from .fetcher import KEPT_BYTES, Fetcher

@@ -16,7 +16,7 @@ from polydom.indexer.index.built_facts import (
     MetaFacts,
     exits_of,
 )
-from polydom.indexer.index.fetch_facts import fetches_of
+from polydom.indexer.index.fetches.fetch_facts import fetches_of
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature

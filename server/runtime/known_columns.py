@@ -7,8 +7,8 @@ from polydom.features.errors import BadItem
 from polydom.features.items import Value
 from polydom.indexer.index.built_facts import BuiltGaps
 from polydom.indexer.index.column_needs import ColumnNeeds
+from polydom.indexer.index.fetches.stored_fetches import StoredFetch
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.indexer.index.stored_fetches import StoredFetch
 
 SHOWN = 10
 # Maximum number of names that an unknown name is compared with; each comparison takes

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.file_kinds import IMAGES, START, format_of
 from polydom.features.items import MAPPINGS, Gaps, Item, make_item
-from polydom.indexer.index.stored_fetches import needs_of
+from polydom.indexer.index.fetches.stored_fetches import needs_of
 from polydom.models.scoring.classifier import gives_probabilities
 
 from ..engine.budget import Deadline, MoneyBudget, budget_of, read_amount

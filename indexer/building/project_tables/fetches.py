@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 from polydom.features.errors import BadProject
 from polydom.features.wording import listed
 
-from ...index.stored_fetches import MOST_FETCHES
+from ...index.fetches.stored_fetches import MOST_FETCHES
 from .data import Data
 from .features import Columns
 from .numbers import NotNegative

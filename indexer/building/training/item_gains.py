@@ -9,8 +9,8 @@ from sklearn.isotonic import IsotonicRegression
 
 from polydom.models.scoring.stopping_rule import margins_of
 
-from ...index.item_gains import KNOTS, MOST_PAIRS, ItemGains
-from ...index.stored_fetches import StoredFetch, needs_of
+from ...index.fetches.item_gains import KNOTS, MOST_PAIRS, ItemGains
+from ...index.fetches.stored_fetches import StoredFetch, needs_of
 from ..prepare import Prepared
 from .train_sets import Trainer
 

@@ -23,10 +23,10 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.stored_arrays import Stored
 
 from ..built_facts import LARGEST
-from ..item_gains import ItemGains
+from ..fetches.item_gains import ItemGains
+from ..fetches.stored_fetches import StoredFetch
 from ..package import MOST_BITS, Orders, Package
 from ..stored_features import StoredFeature
-from ..stored_fetches import StoredFetch
 from .package_checks import check_package
 
 Array = NDArray[Any]

@@ -16,9 +16,9 @@ from polydom.models.scoring.prior import Mean
 from polydom.models.scoring.regressor import Regressor
 
 from ..built_facts import BuiltExits, BuiltPlan, MetaFacts, check_curves, exits_of
+from ..fetches.stored_fetches import fault_of
 from ..package import MOST_BITS, MOST_COLUMNS, Package, exit_costs
 from ..quality import OF_CLASSES, OF_NUMBERS
-from ..stored_fetches import fault_of
 
 Array = NDArray[Any]
 

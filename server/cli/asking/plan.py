@@ -122,8 +122,8 @@ def explain(
 
 def _fetched(index: "Index", package: "Package", budget_s: float) -> dict[str, Any]:
     """Return what an index with fetches can expect of a budget; {} without fetches."""
-    from polydom.indexer.index.arrivals import Arrivals
-    from polydom.indexer.index.fetch_facts import expected_of
+    from polydom.indexer.index.fetches.arrivals import Arrivals
+    from polydom.indexer.index.fetches.fetch_facts import expected_of
 
     if not package.fetches:
         return {}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from polydom.features.figures import show_accuracy, show_ms
 from polydom.features.wording import listed
-from polydom.indexer.index.fetch_facts import ToldFetch, ToldFetches
+from polydom.indexer.index.fetches.fetch_facts import ToldFetch, ToldFetches
 from polydom.indexer.index.quality import name_quality
 
 from .terminal import print_table

@@ -34,7 +34,7 @@ from polydom.indexer.building.fetched import (
 )
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.project_tables.fetches import FetchTerms
-from polydom.indexer.index.arrivals import Arrivals
+from polydom.indexer.index.fetches.arrivals import Arrivals
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.indexer.progress import Silence

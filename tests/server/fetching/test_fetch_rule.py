@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.items import Gaps, Item
-from polydom.indexer.index.item_gains import KNOTS, ItemGains
+from polydom.indexer.index.fetches.item_gains import KNOTS, ItemGains
 from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.planning.planner import Planner

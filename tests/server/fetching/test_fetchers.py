@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadFetch
-from polydom.indexer.index.stored_fetches import StoredFetch
+from polydom.indexer.index.fetches.stored_fetches import StoredFetch
 from polydom.server.fetching.fetchers import Fetchers
 from tests.support.fetch_sources import FOREVER_S, Source, ended, run
 

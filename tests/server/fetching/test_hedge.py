@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from polydom.features.fetches.fetch import Fetch, Key, fetch
-from polydom.indexer.index.stored_fetches import StoredFetch
+from polydom.indexer.index.fetches.stored_fetches import StoredFetch
 from polydom.server.fetching.fetcher import Fetcher
 from polydom.server.fetching.fetchers import Fetchers
 from polydom.server.fetching.hedge import PAUSE_S, SHORT, Hedging

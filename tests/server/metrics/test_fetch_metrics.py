@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from polydom.indexer.index.stored_fetches import StoredFetch
+from polydom.indexer.index.fetches.stored_fetches import StoredFetch
 from polydom.server.fetching.breaker import FAILURES
 from polydom.server.fetching.fetchers import Fetchers
 from polydom.server.metrics.fetch_metrics import FETCH_FAMILIES, fetch_metrics

@@ -28,6 +28,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import Value, record_item
 from polydom.features.tables.column_features import columns
+from polydom.indexer.index.fetches.stored_fetches import StoredFetch
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import (
@@ -35,7 +36,6 @@ from polydom.indexer.index.stored_features import (
     StoredFeature,
     load_extractor,
 )
-from polydom.indexer.index.stored_fetches import StoredFetch
 from polydom.models.importers.compile_model import compile_model
 from polydom.models.scoring.prior import Prior
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadIndexFile
+from polydom.indexer.index.fetches.stored_fetches import MOST_DRAWS, MOST_FETCHES
 from polydom.indexer.index.file.pdx_file import read_file
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.stored_fetches import MOST_DRAWS, MOST_FETCHES
 from tests.support.edited_files.edits import sealed
 from tests.support.indexes import fetched, records
 

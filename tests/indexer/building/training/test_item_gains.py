@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.indexer.building.training.item_gains import fit_gain
-from polydom.indexer.index.item_gains import KNOTS
+from polydom.indexer.index.fetches.item_gains import KNOTS
 
 items = st.lists(
     st.tuples(st.integers(0, 20), st.sampled_from([-1.0, 0.0, 1.0]), st.integers(1, 3)),

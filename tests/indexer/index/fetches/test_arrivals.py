@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.indexer.index.arrivals import Arrivals
+from polydom.indexer.index.fetches.arrivals import Arrivals
+from polydom.indexer.index.fetches.stored_fetches import MOST_FETCHES, StoredFetch
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
-from polydom.indexer.index.stored_fetches import MOST_FETCHES, StoredFetch
 from tests.support.indexes import fetched, records
 from tests.support.indexes.fetched import EMPLOYER, ORDERS
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadIndexFile
+from polydom.indexer.index.fetches.item_gains import KNOTS, ItemGains, gain_at
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.item_gains import KNOTS, ItemGains, gain_at
 from tests.support.indexes import fetched
 
 MARGINS = np.linspace(0.0, 0.9, KNOTS)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.indexer.index.arrivals import Arrivals
-from polydom.indexer.index.fetch_facts import (
+from polydom.indexer.index.fetches.arrivals import Arrivals
+from polydom.indexer.index.fetches.fetch_facts import (
     ROWS,
     expected_of,
     fetches_of,

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from .built_facts import LARGEST, Amount
-from .stored_features import StoredFeature
+from ..built_facts import LARGEST, Amount
+from ..stored_features import StoredFeature
 
 MOST_FETCHES = 16
 MOST_DRAWS = 100_000  # joint draws of arrival times

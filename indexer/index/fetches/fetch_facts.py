@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import costs_at
 
+from ..index import Index
 from .arrivals import Arrivals
-from .index import Index
 from .stored_fetches import StoredFetch
 
 ROWS = 8  # most budgets

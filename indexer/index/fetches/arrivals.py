@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.sizes import Size
 
-from .index import Index
+from ..index import Index
 from .stored_fetches import needs_of, withheld_by
 
 KEPT_OUTCOMES = 1024  # outcomes whose withheld features are kept
