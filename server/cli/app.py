@@ -26,7 +26,7 @@ from .serving.warm import warm
 COMMANDS = (
     (init, "init PROJECT.toml"),
     (check, "check PROJECT.toml"),
-    (check_fetches, "check-fetches fetches.toml payments.csv --times times.csv"),
+    (check_fetches, "check-fetches fetches.toml risk.py payments.csv"),
     (build, "build PROJECT.toml -o my.pdx"),
     (select, "select PROJECT.toml --plot race.png"),
     (measure, "measure my.pdx -o here.pdx --data PROJECT.toml"),

@@ -14,8 +14,9 @@ from ..options import AsJson, Encoding, Separator
 
 
 def check_fetches(
-    file: Annotated[
-        Path, typer.Argument(help="A .py or .toml file with fetches, as for serve.")
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Python and .toml files with fetches, as for serve."),
     ],
     table: Annotated[
         Path,
@@ -57,13 +58,15 @@ def check_fetches(
 
     from ..reports.fetch_check_report import show_checks
 
-    known = load_fetches([file])
+    known = load_fetches(files)
     for name in fetch or ():
         if name not in known:
-            raise BadFetch(f"{file} has no fetch {name!r}; {hint(name, [*known])}")
+            where = " and ".join(map(str, files))
+            no = "have no" if len(files) > 1 else "has no"
+            raise BadFetch(f"{where} {no} fetch {name!r}; {hint(name, [*known])}")
     chosen = [known[name] for name in dict.fromkeys(fetch or known)]
     if times is not None:
-        read, example = (file, table), "fetches.times.csv"
+        read, example = (*files, table), "fetches.times.csv"
         refuse_output(
             times, "times", is_times, read=read, example=example, option="--times"
         )

@@ -130,6 +130,27 @@ def test_times_are_written(
         assert (code, err) == (1, "")
 
 
+def test_fetches_of_several_files_are_asked_together(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, out = tmp_path / "other.py", tmp_path / "out.csv"
+    other.write_text(
+        "from polydom.features import fetch\n"
+        "@fetch(key=['id'], columns=['k'], at_most_ms=20_000)\n"
+        "async def more(keys, left_s):\n    return [[1] for key in keys]\n"
+    )
+    asked = ("check-fetches", files[0], other, files[1], "--times", out)
+    code, _, err = run(capsys, *asked, "--fetch", "orders", "--fetch", "more")
+    assert (code, err) == (0, "")
+    assert np.isfinite(read_times(out, ["orders", "more"])).all()
+    code, _, err = run(capsys, *asked, "--fetch", "mor")
+    assert f"{files[0]} and {other} have no fetch 'mor'; did you mean 'more'?" in err
+    before = other.read_text()
+    code, _, err = run(capsys, *asked[:-1], other)
+    assert (code, other.read_text()) == (1, before)
+    assert "this file is read here" in err
+
+
 def test_other_files_are_not_replaced_by_times(
     files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
