@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from .errors import BadFeature, BadItem, FeatureFailed
-from .feature import Feature, Function, Node, Step
+from .feature import Feature, FetchedStep, Function, Node, Step
 from .items import Item, Kind, ReadRecord
 from .tables.column_features import Columns
 
@@ -30,7 +30,8 @@ class StepCall(NamedTuple):
     """A step's function, and where its arguments come from.
 
     Argument i is the result of the step at position `sources[i]`. If that number is the
-    number of steps, argument i is the item's payload.
+    number of steps, argument i is the item's payload; a larger number stands for what a
+    fetch has brought.
     """
 
     function: Function
@@ -91,6 +92,8 @@ class Extractor:
         # all steps that the features need, each step after the steps that it needs
         self.steps = with_needs(self.features)
         positions = {step: position for position, step in enumerate(self.steps)}
+        # the steps that fetches bring
+        self.fetched = tuple(one for one in self.steps if isinstance(one, FetchedStep))
         # for each feature: ascending positions in `steps` of all steps that it needs
         self.needs = tuple(
             tuple(sorted(positions[step] for step in with_needs([feature])))
@@ -133,9 +136,10 @@ class Extractor:
         return cls(features, widths, None)
 
     def _sources(self, node: Node) -> tuple[int, ...]:
-        return tuple(self.steps.index(need) for need in node.needs) or (
-            len(self.steps),
-        )
+        payload = len(self.steps)
+        if isinstance(node, FetchedStep):
+            return (payload + 1 + self.fetched.index(node),)
+        return tuple(self.steps.index(need) for need in node.needs) or (payload,)
 
     def columns(self, position: int) -> slice:
         """Return the slice of the full row with the columns of feature `position`."""
@@ -162,7 +166,17 @@ class Extractor:
         if type(payload) is ReadRecord:
             row[:] = payload.row
             return Extracted(row)
-        return Extraction(self, payload, row, where)
+        return Extraction(self, item, row, where)
+
+    def filled(self, item: Item) -> Item:
+        """Return an item with zeros for all that fetches bring and have not brought.
+
+        Such an item serves to measure times, and to run code once.
+        """
+        if not self.fetched:
+            return item
+        zeros = {one.name: np.zeros(one.width, FLOAT32) for one in self.fetched}
+        return replace(item, brought=zeros | dict(item.brought or {}))
 
     def extract(
         self,
@@ -253,15 +267,16 @@ class Extraction:
 
     __slots__ = ("_calls", "_extractor", "_results", "_where", "row")
 
-    def __init__(
-        self, extractor: Extractor, payload: object, row: Row, where: str
-    ) -> None:
+    def __init__(self, extractor: Extractor, item: Item, row: Row, where: str) -> None:
         self.row = row
         self._calls = extractor.feature_calls
         self._extractor = extractor
         self._where = where
+        # results of the steps, the payload, and what fetches have brought
         self._results: list[Any] = [MISSING] * len(extractor.steps)
-        self._results.append(payload)
+        self._results.append(item.payload)
+        if extractor.fetched:
+            self._results += self._brought(item)
 
     def compute(self, position: int) -> None:
         """Compute a feature into `row`; first run the steps that have no result yet.
@@ -284,10 +299,18 @@ class Extraction:
         if test(values).tobytes().find(failed) >= 0:
             self._refuse_numbers(position, values)
 
-    def with_payload(self, payload: object) -> "Extraction":
-        """Return this extraction for an item with more columns; results are kept."""
-        self._results[-1] = payload
+    def with_more(self, item: Item) -> "Extraction":
+        """Return this extraction for the item as it is now; results are kept.
+
+        More of its columns have come, or more vectors.
+        """
+        inputs = [item.payload, *self._brought(item)]
+        self._results[-len(inputs) :] = inputs
         return self
+
+    def _brought(self, item: Item) -> list[Any]:
+        brought = item.brought or {}
+        return [brought.get(one.name, MISSING) for one in self._extractor.fetched]
 
     def attempt(self, position: int) -> FeatureFailed | None:
         """Compute a feature; if it fails and says "without", write NaN instead.
@@ -306,7 +329,7 @@ class Extraction:
 
     def run_steps(self) -> int:
         """Return a mask of the steps that have a result."""
-        results = enumerate(self._results[:-1])
+        results = enumerate(self._results[: len(self._extractor.steps)])
         return sum(1 << step for step, result in results if result is not MISSING)
 
     def _refuse_numbers(self, position: int, values: Row) -> None:

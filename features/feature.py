@@ -56,6 +56,16 @@ class Step(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class FetchedStep(Step):
+    """A vector that a fetch of the step's name brings for an item.
+
+    Its function receives the vector that `Item.brought` has, and returns it.
+    """
+
+    width: int = field(kw_only=True)  # Numbers in the vector
+
+
+@dataclass(frozen=True, eq=False)
 class Feature(Node):
     """A named extractor of a fixed number of columns.
 

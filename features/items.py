@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from .errors import BadItem
@@ -52,7 +53,10 @@ class ReadRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """A record's columns that lack a usable value, and the features that need them."""
+    """An item's columns that lack a usable value, and the features that need them.
+
+    The columns of an image or a text are the fetches that bring vectors for it.
+    """
 
     # Names of the columns with a value that no training item had
     unknown: tuple[str, ...] = ()
@@ -75,7 +79,9 @@ class Item(msgspec.Struct, frozen=True):
     # Pixels, characters or 1, above 0; the empty text has size 1. A pair of numbers on
     # request.
     size: Size
-    gaps: Gaps | None = None  # Gaps of a record that an index read; None without gaps
+    gaps: Gaps | None = None  # Gaps of an item that an index read; None without gaps
+    # What fetches have brought for an image or a text, by the fetches' names: vectors
+    brought: Mapping[str, NDArray[np.float32]] | None = None
 
     @property
     def pair(self) -> bool:
@@ -112,7 +118,10 @@ def make_item(
         raise BadItem(f"a {kind} was expected, not {came}")
     if not isinstance(content, Item):
         raise BadItem(f"an item is bytes, str or a mapping; this is {came}")
-    return content if content.pair == pair else make_item(content.payload, pair=pair)
+    if content.pair == pair:
+        return content
+    made = make_item(content.payload, pair=pair)
+    return replace(made, brought=content.brought)
 
 
 def image_item(

@@ -238,7 +238,7 @@ class _Rounds:
                 needed.update(self.extractor.needs[node - steps])
         pending = {node for node in nodes if node < steps}
         while pending:
-            sources = set(calls[pending.pop()].sources) - {steps}
+            sources = set(calls[pending.pop()].sources).intersection(range(steps))
             pending |= sources - needed
             needed |= sources
         return needed
@@ -257,7 +257,8 @@ def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:
     feature comes after the steps that it needs.
     """
     steps = len(extractor.steps)
-    waits = [set(call.sources) - {steps} for call in extractor.step_calls]
+    calls = extractor.step_calls
+    waits = [set(call.sources).intersection(range(steps)) for call in calls]
     waits += [set(needed) for needed in extractor.needs]
     order: list[int] = []
     while len(order) < len(waits):

@@ -11,6 +11,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import FetchFailed
 from ..items import MAPPINGS, NEEDED, VALUE_TYPES, Value, plain_value
 from ..wording import hint
@@ -18,7 +21,9 @@ from ..wording import hint
 LONGEST = 64 << 10  # bytes of a text in UTF-8
 SHORT = LONGEST // 4  # characters that have no more than `LONGEST` bytes
 LARGEST = sys.float_info.max  # of a number
-Values = Mapping[str, Value]
+Vector = NDArray[np.float32]
+# A `Value` for each column of a record, or an item's `Vector` by the fetch's name
+Values = Mapping[str, Any]
 # What a key brings: values, None for nothing, or why its answer cannot be used.
 Brought = Values | None | FetchFailed
 
@@ -28,7 +33,7 @@ _SAFE = frozenset({bool, type(None)})
 
 def read_answers(
     name: str,
-    answers: object,
+    answers: Any,
     count: int,
     columns: Sequence[str],
     order: Sequence[str],
@@ -58,14 +63,7 @@ def read_answers(
     FetchFailed
         If there is no list of answers, or their number is wrong.
     """
-    if not isinstance(answers, Sequence) or isinstance(answers, str | bytes):
-        came = type(answers).__name__
-        raise FetchFailed(f"fetch {name!r} returned {came}; a list is needed")
-    if len(answers) != count:
-        raise FetchFailed(
-            f"fetch {name!r} returned {len(answers)} answers to {count} keys; one for "
-            "each key is needed, in order, and None where there is nothing"
-        )
+    _check_count(name, answers, count, "key")
     known = frozenset(order)
     cut = columns if tuple(columns) != tuple(order) else ()
     found: list[Brought] = []
@@ -78,6 +76,74 @@ def read_answers(
         except FetchFailed as error:
             found.append(error)
     return found
+
+
+def read_vectors(name: str, answers: Any, count: int, width: int) -> list[Brought]:
+    """Return a mapping from the fetch's name to a vector, for each of `count` items.
+
+    `answers` is the result of the fetch's call: `width` finite numbers for each item,
+    None or a FetchFailed. An array (count, width) will do. For an item whose answer
+    cannot be used, the list has a FetchFailed, and None where there is nothing. Raises
+    FetchFailed if there is no list of answers, or their number is wrong.
+    """
+    if not isinstance(answers, np.ndarray):
+        _check_count(name, answers, count, "item")
+    elif answers.ndim != 2 or len(answers) != count:
+        raise FetchFailed(
+            f"fetch {name!r} returned an array of shape {answers.shape} to {count} "
+            f"items; ({count}, {width}) is needed"
+        )
+    found: list[Brought] = []
+    for answer in answers:
+        if answer is None or isinstance(answer, FetchFailed):
+            found.append(answer)
+            continue
+        try:
+            found.append({name: _vector(name, answer, width)})
+        except FetchFailed as error:
+            found.append(error)
+    return found
+
+
+def _vector(name: str, answer: Any, width: int) -> Vector:
+    """Return an answer as a vector (width,) of its own; raise FetchFailed if it cannot.
+
+    A view would keep the answers of all items of a call alive.
+    """
+    try:
+        given = np.asarray(answer)
+        if given.dtype.kind not in "iuf":
+            raise ValueError(f"an array of {given.dtype}")
+        with np.errstate(over="ignore"):
+            vector = np.array(given, np.float32)
+    except (ValueError, TypeError) as error:
+        raise FetchFailed(
+            f"fetch {name!r} returned {type(answer).__name__} for an item; {width} "
+            "numbers or None are needed"
+        ) from error
+    if vector.shape != (width,):
+        raise FetchFailed(
+            f"fetch {name!r} returned numbers of shape {vector.shape} for an item; "
+            f"({width},) is needed"
+        )
+    if not np.isfinite(vector).all():
+        place = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise FetchFailed(
+            f"fetch {name!r} returned {vector[place]} as number {place} for an item; "
+            "finite numbers are needed"
+        )
+    return vector
+
+
+def _check_count(name: str, answers: object, count: int, asked: str) -> None:
+    if not isinstance(answers, Sequence) or isinstance(answers, str | bytes):
+        came = type(answers).__name__
+        raise FetchFailed(f"fetch {name!r} returned {came}; a list is needed")
+    if len(answers) != count:
+        raise FetchFailed(
+            f"fetch {name!r} returned {len(answers)} answers to {count} {asked}s; one "
+            f"for each {asked} is needed, in order, and None where there is nothing"
+        )
 
 
 def _values(

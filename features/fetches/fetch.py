@@ -1,4 +1,7 @@
-"""A fetch: one awaited call that brings columns of a record from elsewhere, by a key.
+"""A fetch: one awaited call that brings something about an item from elsewhere.
+
+For a record it brings columns, by a key of other columns. For a text or an image it
+brings a vector, such as a remote embedding, and the item itself is the key.
 
 How long a fetch takes is not a cost: nothing is computed meanwhile. A fetch has a
 distribution of arrival times, which `timing` measures.
@@ -8,15 +11,19 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack, overload
+
+import numpy as np
 
 from ..errors import BadFetch, FetchFailed
-from ..items import Value
+from ..feature import Feature, FetchedStep
+from ..items import Kind
 from ..wording import listed
-from .answers import Brought, read_answers
+from .answers import Brought, read_answers, read_vectors
 
-Key = tuple[Value, ...]
-Call = Callable[[Sequence[Key], float], Awaitable[Sequence[Any]]]
+# A `Value` for each of a record's key columns, or one text or one image
+Key = tuple[Any, ...]
+Call = Callable[[Sequence[Any], float], Awaitable[Sequence[Any]]]
 Close = Callable[[], Awaitable[None]]
 Columns = tuple[str, ...]
 
@@ -38,6 +45,9 @@ WHOLE = 2.0**63  # from here on, a whole number stays a float
 @dataclass(frozen=True, eq=False)
 class Fetch:
     """An awaited call that brings the values of some columns, by a key.
+
+    A fetch of texts or images brings a vector of `width` numbers for each instead. Its
+    key is the item, and its call takes the items themselves.
 
     A fetch of an operator's .toml file brings whatever there is, and may not know its
     key: `bound_to` returns the fetch that knows both, which is the fetch to bring an
@@ -68,11 +78,16 @@ class Fetch:
     # Share of calls that a server may send a second time if they take long. A repeated
     # call must be safe: it must neither change anything nor cost anything.
     hedge: float = field(default=0.0, kw_only=True)
+    # Kind of the items, and the numbers that it brings for a text or an image
+    kind: Kind = field(default="record", kw_only=True)
+    width: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         """Raise BadFetch if a term is out of its range."""
         _check_names(self, "key", self.key)
         _check_names(self, "columns", self.columns)
+        if self.kind != "record":
+            self._check_vector()
         both = [name for name in self.columns if name in self.key]
         if both:
             raise BadFetch(
@@ -94,12 +109,46 @@ class Fetch:
                     f"fetch {self.name!r}: {term} is {value:g}; {needed} is needed"
                 )
 
+    def _check_vector(self) -> None:
+        if self.key or self.columns:
+            raise BadFetch(
+                f"fetch {self.name!r} is for {self.kind} items, so it has no key and "
+                "no columns: it brings a vector for the item itself"
+            )
+        if not (isinstance(self.width, int) and 1 <= self.width <= MOST_COLUMNS):
+            raise BadFetch(
+                f"fetch {self.name!r}: width is {self.width!r}; a whole number from 1 "
+                f"to {MOST_COLUMNS} is needed"
+            )
+
+    def bound_to_items(self, kind: Kind, width: int | None = None) -> "Fetch":
+        """Return this fetch, if it brings a vector of `width` numbers for such items.
+
+        `width` is None for any. Raises BadFetch if the fetch is for another kind of
+        items, or of another width.
+        """
+        if self.kind != kind:
+            raise BadFetch(
+                f"fetch {self.name!r} is for {self.kind} items; one for {kind} items "
+                f'is needed: @fetch(kind="{kind}", width=...)'
+            )
+        if width not in (None, self.width):
+            raise BadFetch(
+                f"fetch {self.name!r} brings {self.width} numbers; {width} are needed"
+            )
+        return self
+
     def bound_to(self, key: Sequence[str], columns: Sequence[str]) -> "Fetch":
         """Return this fetch for an index's key columns and wanted columns.
 
         `bring` of the result brings exactly `columns`. Raises BadFetch if the fetch has
-        another key, or lacks a column.
+        another key, lacks a column, or is for texts or images.
         """
+        if self.kind != "record":
+            raise BadFetch(
+                f"fetch {self.name!r} is for {self.kind} items; one for records is "
+                "needed, with a key and columns"
+            )
         if self.connect is not None:
             return self.connect(tuple(key), tuple(columns))
         if self.key != tuple(key):
@@ -121,28 +170,65 @@ class Fetch:
         Keys that are equal are sent alike: 17.0 as 17. A value is a finite number, a
         text of at most 64 KiB, a boolean or None. A column that the call did not bring
         is None, as is NaN. For a key whose answer is not of that form, the list has a
-        FetchFailed with a sentence: the other keys of the call have their values.
+        FetchFailed with a sentence: the other keys of the call have their values. A
+        fetch of texts or images brings the vector by the name of the fetch.
 
         The call is not limited in time here. Raises FetchFailed, with a sentence, if
         the call raises an error, or does not return a list with an answer for each key.
         """
+        vectors = self.kind != "record"
         keys = [k if FLOATS.isdisjoint(map(type, k)) else _whole(k) for k in keys]
         try:
-            answers = await self.call(keys, left_s)
+            asked = [key[0] for key in keys] if vectors else keys
+            answers = await self.call(asked, left_s)
         except FetchFailed:
             raise
         except Exception as error:  # the user's function may raise anything
             raise FetchFailed(
                 f"fetch {self.name!r} raised {type(error).__name__}: {error}"
             ) from error
+        if vectors:
+            return read_vectors(self.name, answers, len(keys), self.width)
         order = self.order or self.columns
         return read_answers(self.name, answers, len(keys), self.columns, order)
 
 
+@dataclass(frozen=True, eq=False)
+class ItemFetch(FetchedStep):
+    """A fetch of texts or images: the step whose result is the vector that it brings.
+
+    Features may need it. `fetch` is the call.
+    """
+
+    fetch: Fetch = field(kw_only=True)
+
+
+class Terms(TypedDict, total=False):
+    """Keyword arguments of `fetch` that do not depend on the kind of items."""
+
+    name: str | None
+    at_most_ms: float
+    keep_s: float
+    batch: int
+    at_once: int
+    hedge: float
+    close: Close | None
+
+
+@overload
+def fetch(
+    *, key: Sequence[str], columns: Sequence[str], **terms: Unpack[Terms]
+) -> Callable[[Call], Fetch]: ...
+@overload
+def fetch(
+    *, kind: Literal["text", "image"], width: int, **terms: Unpack[Terms]
+) -> Callable[[Call], ItemFetch]: ...
 def fetch(
     *,
-    key: Sequence[str],
-    columns: Sequence[str],
+    key: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    kind: Kind = "record",
+    width: int = 0,
     name: str | None = None,
     at_most_ms: float = 1000.0,
     keep_s: float = 0.0,
@@ -150,7 +236,7 @@ def fetch(
     at_once: int = 64,
     hedge: float = 0.0,
     close: Close | None = None,
-) -> Callable[[Call], Fetch]:
+) -> Callable[[Call], Fetch] | Callable[[Call], ItemFetch]:
     """Make a fetch of an asynchronous function; use it as a decorator.
 
     The function takes a list of keys, each a tuple of values, and the seconds that the
@@ -158,12 +244,20 @@ def fetch(
     order: a mapping of columns to values, a list of values in the order of `columns`,
     None if there is nothing, or a FetchFailed if it failed for this key alone.
 
+    With a `kind`, it takes a list of texts or of encoded images instead, and returns a
+    vector of `width` numbers for each, or an array (items, width). A vector that is
+    None has not come. The result is a step, which features may need.
+
     Parameters
     ----------
     key
         Columns of a record whose values make a key, in order.
     columns
         Columns that the function brings.
+    kind
+        Kind of the items, "text" or "image", instead of a key and columns.
+    width
+        Numbers in the vector that the function brings for a text or an image.
     name
         Name of the fetch; None for the function's name.
     at_most_ms
@@ -195,16 +289,22 @@ def fetch(
     ...     return [{"n_orders": 3} for key in keys]
     >>> orders.name, orders.columns
     ('orders', ('n_orders',))
+
+    >>> @fetch(kind="text", width=2)
+    ... async def embedding(texts, left_s):
+    ...     return [[len(text), text.count(" ")] for text in texts]
+    >>> embedding.width
+    2
     """
 
-    def decorate(function: Call) -> Fetch:
+    def decorate(function: Call) -> Any:
         known = name or getattr(function, "__name__", None)
         if not isinstance(known, str):
             raise BadFetch(f"{function!r} has no name of its own; give one with name=")
         _check_function(known, function)
-        if not key or not columns:
+        if kind == "record" and not (key and columns):
             raise BadFetch(f"fetch {known!r} has no {'columns' if key else 'key'}")
-        return Fetch(
+        made = Fetch(
             known,
             _as_names(known, "key", key),
             _as_names(known, "columns", columns),
@@ -216,9 +316,33 @@ def fetch(
             hedge=hedge,
             close=close,
             order=_as_names(known, "columns", columns),
+            kind=kind,
+            width=width,
         )
+        if kind == "record":
+            return made
+        step = fetched_step(known, kind, width)
+        return ItemFetch(**vars(step), fetch=made)
 
     return decorate
+
+
+def fetched_step(name: str, kind: Kind, width: int) -> FetchedStep:
+    """Return the step whose result is the vector that a fetch brings for an item."""
+    version = f"fetch {name} of {width}"  # so that fingerprints differ
+    return FetchedStep(name, kind, (), _arrived, version=version, width=width)
+
+
+def fetched_feature(name: str, kind: Kind, width: int) -> Feature:
+    """Return the feature of a fetch's name, which has the numbers of its vector."""
+    return Feature(name, kind, (fetched_step(name, kind, width),), _arrived)
+
+
+def _arrived(vector: Any) -> Any:
+    """Return a vector that a fetch has brought; raise FetchFailed if it has not."""
+    if not isinstance(vector, np.ndarray):
+        raise FetchFailed("the fetch has not come")
+    return vector
 
 
 def _whole(key: Key) -> Key:

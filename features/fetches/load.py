@@ -13,7 +13,7 @@ import msgspec
 from ..errors import BadFeature, BadFetch
 from ..loading import run_file
 from ..wording import describe_decode_error, nearest
-from .fetch import Fetch
+from .fetch import Fetch, ItemFetch
 from .from_http import HttpTerms, http_fetch
 from .from_postgres import PostgresTerms, postgres_fetch
 from .from_redis import RedisTerms, redis_fetch
@@ -65,7 +65,8 @@ def _fetches_of_python(file: Path) -> Iterable[Fetch]:
         defined = run_file(file).values()
     except BadFeature as error:
         raise BadFetch(str(error.args[0])) from error.__cause__
-    found = dict.fromkeys(one for one in defined if isinstance(one, Fetch))
+    fetches = (one.fetch if isinstance(one, ItemFetch) else one for one in defined)
+    found = dict.fromkeys(one for one in fetches if isinstance(one, Fetch))
     if not found:
         raise BadFetch(
             f"{file} defines no fetch; an async function is one under "

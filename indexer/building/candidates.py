@@ -163,7 +163,7 @@ def may_lack(data: Prepared) -> list[int]:
     """
     parts: dict[frozenset[str], int] = {}
     for position, stored in enumerate(data.table.features.stored):
-        if stored.reads is not None:
+        if stored.reads:
             read = frozenset(stored.reads)
             parts[read] = parts.get(read, 0) | 1 << position
     extractor = data.table.features.extractor

@@ -198,10 +198,11 @@ def _pace(
 ) -> dict[str, Any]:
     """Time the samples and models on this machine, so that servers can compare."""
     pair = data.project.costs.pair
-    served = replace(costs.measurer, extractor=data.final.features.extractor)
+    extractor = data.final.features.extractor
+    served = replace(costs.measurer, extractor=extractor)
     key = digest(trainer.task.key, masks, kept.again)
     return served.machine_times(
-        [make_item(one, pair=pair) for one in samples],
+        [extractor.filled(make_item(one, pair=pair)) for one in samples],
         kept.models,
         name=f"machine_times/{key}",
     ).facts()
@@ -246,7 +247,7 @@ def count_gaps(table: FeatureTable) -> BuiltGaps:
     """
     extractor, shares = table.features.extractor, BuiltGaps({}, {})
     for stored in table.features.stored:
-        if stored.columns is not None or stored.reads is None:
+        if stored.columns is not None or not stored.reads:
             continue
         empty = np.array([lacks(table.dataset.items, name) for name in stored.reads])
         for name, own in zip(stored.reads, empty, strict=True):

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from .built_facts import BuiltGaps, gaps_of
@@ -25,10 +26,11 @@ class Needs(NamedTuple):
     columns: int  # Columns that the feature reads; 0 for a function, which may read any
     always: int  # Columns of the feature that no item of the build lacked
     spared: bool  # True if all columns of the feature may be empty
+    reads_any: bool = False  # True for a function, which may read any column
 
     def awaits(self, unfetched: int) -> bool:
         """Return True if the feature may read a column in the mask `unfetched`."""
-        return bool(unfetched & self.columns if self.columns else unfetched)
+        return bool(unfetched if self.reads_any else unfetched & self.columns)
 
     def is_met(self, empty: int) -> bool:
         """Return True if the feature can be computed for a record.
@@ -69,6 +71,10 @@ class ColumnNeeds:
         """Return a feature's needs: just one of its columns, if `gaps` are unknown."""
         own = feature.reads or []
         columns = sum(self.bits[name] for name in own)
+        if feature.reads is None:
+            return Needs(0, 0, spared=True, reads_any=True)
+        if feature.fetched is not UNSET:  # a vector is never empty
+            return Needs(columns, columns, spared=not columns)
         if gaps is None:
             return Needs(columns, 0, spared=not columns)
         always = sum(self.bits[name] for name in own if not gaps.columns.get(name))

@@ -20,7 +20,7 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 
 from .fetches.item_gains import ItemGains
-from .fetches.stored_fetches import StoredFetch
+from .fetches.stored_fetches import StoredFetch, fault_of_vectors
 from .quality import Task, task_of
 from .stored_features import Learned, StoredFeature, load_extractor
 
@@ -234,6 +234,8 @@ class Package:
         steps = len(extractor.steps), len(self.costs.step_coefficients)
         if extractor.needs != self.costs.needs or steps[0] != steps[1]:
             raise BadIndexFile("damaged: its features need other steps than it says")
+        if fault := fault_of_vectors(extractor, self.features, self.fetches):
+            raise BadIndexFile(f"damaged: {fault}")
         return extractor
 
 

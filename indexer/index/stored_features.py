@@ -5,7 +5,7 @@ The code must be the same as at the build.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,6 +14,7 @@ from polydom.features.declared_files import refuse_changed
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
+from polydom.features.fetches.fetch import fetched_feature
 from polydom.features.fingerprint import fingerprint
 from polydom.features.loading import load_features
 from polydom.features.networks.network import Network, Stage
@@ -110,10 +111,20 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, str] | UnsetType = UNSET
     stage: Stage | UnsetType = UNSET
     reduced: StoredReduction | UnsetType = UNSET
+    # Fetches of a text or an image whose vectors the feature needs; only in an index
+    # with such fetches
+    fetched: list[str] | UnsetType = UNSET
+    # Kind of the items whose vector, by the fetch of its name, is the feature
+    vector_of: Literal["text", "image"] | UnsetType = UNSET
 
     @property
     def reads(self) -> list[str] | None:
-        """Columns that the feature reads; None for a function, which may read any."""
+        """Columns that the feature reads; None for a function, which may read any.
+
+        Those of a text or an image are the fetches whose vectors the feature needs.
+        """
+        if self.fetched is not UNSET:
+            return self.fetched
         if self.text is not UNSET:
             return [self.text.column]
         if self.stage is not UNSET:
@@ -177,6 +188,8 @@ def _resolve(
         feature = _learned(stored, learned)
     elif stored.stage is not UNSET:
         feature = find_piece(stored, stored.stage, learned, networks)
+    elif stored.vector_of is not UNSET:
+        feature = fetched_feature(stored.name, stored.vector_of, stored.width)
     elif stored.ready_made:
         (feature,) = load_features([stored.function])
     else:

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
-from polydom.features.fetches.fetch import Columns, Fetch
+from polydom.features.fetches.fetch import Fetch
+from polydom.features.items import Kind
 from polydom.indexer.index.fetches.stored_fetches import StoredFetch
 
 from .fetch_counts import FetchCounts
@@ -33,18 +35,22 @@ class Fetchers:
 
     def __init__(self, fetches: Mapping[str, Fetch]) -> None:
         self._fetches = fetches
-        self._made: dict[tuple[str, Columns, Columns], Fetcher] = {}
+        self._made: dict[tuple[Any, ...], Fetcher] = {}
         self._counts: dict[str, FetchCounts] = {}
 
     def of(
-        self, stored: Sequence[StoredFetch], draws: NDArray[np.float64]
+        self,
+        stored: Sequence[StoredFetch],
+        draws: NDArray[np.float64],
+        kind: Kind = "record",
     ) -> list[Fetcher | None]:
         """Return the fetcher of each of an index's fetches; None if it is not offered.
 
         `draws` (M, U) are the index's draws of arrival times, with which a new fetcher
-        begins. Raises BadFetch if a fetch has another key or lacks a column.
+        begins, and `kind` is that of its items. Raises BadFetch if a fetch has another
+        key, lacks a column, or brings no such vectors.
         """
-        return [self._of(one, draws[:, u]) for u, one in enumerate(stored)]
+        return [self._of(one, draws[:, u], kind) for u, one in enumerate(stored)]
 
     def states(self) -> Iterator[FetchState]:
         """Yield the state of each fetch that some index wants."""
@@ -60,14 +66,16 @@ class Fetchers:
         """Cancel all calls, and close all connections."""
         await asyncio.gather(*(fetcher.close() for fetcher in self._made.values()))
 
-    def _of(self, stored: StoredFetch, draws: NDArray[np.float64]) -> Fetcher | None:
+    def _of(
+        self, stored: StoredFetch, draws: NDArray[np.float64], kind: Kind
+    ) -> Fetcher | None:
         fetch = self._fetches.get(stored.name)
         if fetch is None:
             return None
-        own = stored.name, tuple(stored.key), tuple(stored.columns)
+        own = stored.name, tuple(stored.key), tuple(stored.columns), kind, stored.width
         if own not in self._made:
             self._made[own] = Fetcher(
-                fetch.bound_to(stored.key, stored.columns),
+                _bound(fetch, stored, kind),
                 draws,
                 counts=self._counts.setdefault(stored.name, FetchCounts()),
                 kept_bytes=KEPT_BYTES // len(self._fetches),
@@ -75,3 +83,10 @@ class Fetchers:
         if any(stored.price.values()):
             self._made[own].hedging = None  # a second call would cost, too
         return self._made[own]
+
+
+def _bound(fetch: Fetch, stored: StoredFetch, kind: Kind) -> Fetch:
+    """Return a fetch for the columns or the vectors that an index wants."""
+    if stored.width is UNSET:
+        return fetch.bound_to(stored.key, stored.columns)
+    return fetch.bound_to_items(kind, stored.width)

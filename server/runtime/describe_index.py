@@ -123,6 +123,8 @@ def _columns(
 ) -> list[ColumnFacts] | UnsetType:
     """Return the record's columns that a feature reads; UNSET if it reads none."""
     stored = feature.columns
+    if feature.fetched is not UNSET:
+        return UNSET
     if stored is None:
         return [ColumnFacts(name, "text") for name in feature.reads or ()] or UNSET
     words, dates = stored.vocabularies or {}, stored.dates or {}

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -131,7 +131,7 @@ class RecordFetches:
         if records > 1:
             besides_s = shared.besides_s + self._reading.at(now_s)
             waiting.left = waiting.left / records - besides_s
-        keys = self._keys(rule.lacked(gaps), gaps.record or {})
+        keys = self._keys(rule.lacked(gaps), request.item)
         if terms.fetch == "never" or not keys:
             return waiting
         able = waiting.able = sum(1 << u for u in keys)
@@ -275,7 +275,7 @@ class RecordFetches:
     def _margin(self, request: Request, waiting: Waiting, left: float) -> float | None:
         """Return the margin of the best model for what has come; None if unknown."""
         row = self._rule.row(request, waiting.gaps, waiting.came, left)
-        item = self._read(waiting) if waiting.came else request.item
+        item = self._read(request, waiting) if waiting.came else request.item
         return self._planner.margin(row, item)
 
     def _chances(self, waiting: Waiting) -> list[float]:
@@ -320,11 +320,18 @@ class RecordFetches:
         last_s = now_s - TRIAL_S
         return sum(1 << u for u in members(unsent) if self._asked_s[u] <= last_s)
 
-    def _keys(self, lacked: int, record: Mapping[str, Value]) -> dict[int, Key]:
-        """Return the keys of the fetches in `lacked` that can be asked for."""
-        keys = {}
+    def _keys(self, lacked: int, item: Item) -> dict[int, Key]:
+        """Return the keys of the fetches in `lacked` that can be asked for.
+
+        A fetch of texts or images has the item itself as its key.
+        """
+        keys = dict[int, Key]()
+        record = (item.gaps and item.gaps.record) or {}
         for u, fetch in enumerate(self._stored):
             if not lacked >> u & 1 or self._fetchers[u] is None:
+                continue
+            if not fetch.key:
+                keys[u] = (item.payload,)
                 continue
             key = tuple(_plain(record.get(name)) for name in fetch.key)
             if None not in key:
@@ -361,7 +368,7 @@ class RecordFetches:
 
     def settled(self, request: Request, waiting: Waiting) -> Request:
         """Return the request with the columns that came, and with what was fetched."""
-        item = self._read(waiting) if waiting.came else request.item
+        item = self._read(request, waiting) if waiting.came else request.item
         asked = sum(1 << u for u in waiting.arrivals)
         # a fetch that came is not missed, even if it found nothing
         gaps, missed = item.gaps or Gaps(), asked & ~waiting.came
@@ -382,21 +389,22 @@ class RecordFetches:
         )
         return replace(request, item=item, read_s=now_s, fetches=outcome)
 
-    def _read(self, waiting: Waiting) -> Item:
-        """Return the record with all values that came and that its columns can hold."""
+    def _read(self, request: Request, waiting: Waiting) -> Item:
+        """Return the item with all that came and that its columns can hold."""
+        item, read = request.item, self._translator.read_fetched
         try:
-            return self._translator.read(waiting.merged(waiting.came))
+            return read(item, waiting.merged(waiting.came))
         except BadItem:
             pass
         for u in members(waiting.came):
             try:
-                self._translator.read(waiting.merged(1 << u))
+                read(item, waiting.merged(1 << u))
             except BadItem:
                 waiting.refused |= 1 << u
                 fetcher = self._fetchers[u]
                 if fetcher is not None:
                     fetcher.refuse()
-        return self._translator.read(waiting.merged(waiting.came))
+        return read(item, waiting.merged(waiting.came))
 
     def _fact(self, waiting: Waiting, u: int) -> Fetched:
         arrival = waiting.arrivals.get(u)

@@ -299,10 +299,9 @@ class Repository:
         planner = load_planner(model.path, self._features, self.settings)
         try:
             translator = Translator(planner, self.settings)
-            fetchers = self.fetchers.of(
-                planner.package.fetches, planner.package.arrivals
-            )
-            self._say_unoffered(model.name, planner.package, fetchers)
+            package = planner.package
+            fetchers = self.fetchers.of(package.fetches, package.arrivals, package.kind)
+            self._say_unoffered(model.name, package, fetchers)
             return ServedModel(translator, self.queue, model.metrics, fetchers)
         # BadItem: a stored sample is not a valid item
         except (BadIndexFile, BadItem) as error:

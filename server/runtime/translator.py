@@ -1,6 +1,8 @@
 """Converts wire requests into a planner's requests, and outcomes into wire answers."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -61,6 +63,12 @@ class Translator:
         # Decoder with the faster `read`; None if features read more than columns
         has_faster = is_record and self._records.whole
         self.record_decoder = self._records if has_faster else None
+        # Gaps of a text or an image before any fetch has come; None without fetches
+        self._unfetched = None
+        if package.fetches and not is_record:
+            every = sum(self.known_columns.bits.values())
+            withheld = self.known_columns.withheld(0, every)
+            self._unfetched = Gaps(withheld=withheld, unfetched=every)
         # every record has the same size
         self._one_size = is_record and planner.index.covers(1.0)
 
@@ -261,6 +269,8 @@ class Translator:
         if wanted >= 0:
             features = int(planner.package.masks[wanted]) & gaps.withheld
             lacking = self.known_columns.read_by(features) & gaps.empty
+            if planner.package.kind != "record":
+                return  # a caller cannot send what a fetch did not bring
             names = self.known_columns.named(lacking)
             answer.best_next = BestNext(names, planner.qualities[wanted])
 
@@ -302,10 +312,38 @@ class Translator:
             return Item("image", payload, self.planner.index.sizes[0])
         item = make_item(payload, kind, pair=self._pairs, max_decoded=limit)
         record = item.payload
+        if self._unfetched is not None:
+            return self._with_vectors(item, item.brought or {})
         if not isinstance(record, MAPPINGS):
             return item
         self.known_columns.check(record)
         return self._records.item(record)
+
+    def read_fetched(self, item: Item, found: Mapping[str, Any]) -> Item:
+        """Return an item with what fetches have found.
+
+        For a record, `found` is the record with all columns that came; BadItem is
+        raised as `read` does. For a text or an image, `found` has the vectors that
+        came, and None for a fetch that found nothing.
+        """
+        if item.kind == "record":
+            return self.read(found)
+        return self._with_vectors(item, found)
+
+    def _with_vectors(self, item: Item, found: Mapping[str, Any]) -> Item:
+        """Return a text or an image with vectors, and the gaps that are left."""
+        if not found:
+            return replace(item, gaps=self._unfetched)
+        empty = unfetched = 0
+        for name, bit in self.known_columns.bits.items():
+            unfetched |= 0 if name in found else bit
+            empty |= bit if name in found and found[name] is None else 0
+        brought = {name: own for name, own in found.items() if own is not None}
+        if not empty | unfetched:
+            return replace(item, gaps=None, brought=brought)
+        withheld = self.known_columns.withheld(empty, unfetched)
+        gaps = Gaps((), empty, withheld, unfetched)
+        return replace(item, gaps=gaps, brought=brought)
 
     def _buys_nothing(self, terms: Terms) -> bool:
         """Return True if any item is answered by the prior within a given budget."""

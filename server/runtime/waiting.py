@@ -3,9 +3,10 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from polydom.features.fetches.fetch import Key
-from polydom.features.items import Gaps, Value
+from polydom.features.items import Gaps
 
 from ..fetching.arrival import Arrival
 from ..fetching.fetch_rule import members
@@ -126,13 +127,13 @@ class Waiting:
         """Mask of the fetches that may still come."""
         return self._in_state("waiting")
 
-    def merged(self, came: int) -> dict[str, Value]:
+    def merged(self, came: int) -> dict[str, Any]:
         """Return the record with what the fetches in `came` brought.
 
         Values that the record has itself are kept. A column for which a fetch found
-        nothing is None.
+        nothing is None. For a text or an image, the result has only the vectors.
         """
-        record = dict(self.gaps.record or {})
+        record: dict[str, Any] = dict(self.gaps.record or {})
         for u in members(came):
             values = self.arrivals[u].values or {}
             for name in self._columns[u]:

@@ -46,7 +46,7 @@ class WarmUp:
         """Run one step per iteration: one feature on one sample, or one model."""
         planner = self._planner
         extractor = planner.extractor
-        items = self.samples or list(sample_items(extractor.kind))
+        items = self.samples or [*map(extractor.filled, sample_items(extractor.kind))]
         rows = np.zeros((max(len(items), 1), extractor.width), np.float32)
         rescales = self.rescaling.state == "not_yet"
         for _ in range(1 if rescales else WARM_UP_ROUNDS):
@@ -82,7 +82,7 @@ def _read(planner: Planner, number: int, payload: object) -> Item:
         for feature in planner.extractor.features:
             if isinstance(feature.function, Columns) and isinstance(given, Mapping):
                 feature.function.check(given)
-        return item
+        return planner.extractor.filled(item)
     except BadItem as error:
         raise BadIndexFile(f"damaged: sample {number} is no item: {error}") from error
 

@@ -88,6 +88,7 @@ def remeasure(
     extractor, used = package.extractor(files), package.used
     if not used:
         raise BadInput("the index computes no feature, so there is nothing to measure")
+    items = [*map(extractor.filled, items)]
     measurer = Measurer(extractor, quantile, None, progress)
     repeats = repeats or max(LEAST_REPEATS, math.ceil(TIMES / len(items)))
     part = extractor.part(used)
@@ -107,7 +108,8 @@ def remeasure(
     )
     meta = {**package.meta, "measured": curves.measured.joined(measured).facts()}
     if meta.get("samples"):
-        times = measurer.machine_times(carried_items(index), package.whole_models, used)
+        carried = [*map(extractor.filled, carried_items(index))]
+        times = measurer.machine_times(carried, package.whole_models, used)
         meta["pace"] = times.facts()
     checks = exit_costs(package.margins, package.fallbacks, model_costs)
     package = replace(

@@ -1,5 +1,7 @@
 """Fetches in an index: which call brings which columns of a record, by which key.
 
+A fetch of texts or images has no key, and one column of its own name: the vector.
+
 An index never holds an address, a query or code. The operator of a server says by what
 call a fetch is made.
 """
@@ -9,7 +11,13 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
+
+from polydom.features.extract import Extractor, with_needs
+from polydom.features.feature import Feature, FetchedStep
+from polydom.features.fetches.fetch import MOST_COLUMNS
+from polydom.features.items import Kind
 
 from ..built_facts import LARGEST, Amount
 from ..stored_features import StoredFeature
@@ -22,13 +30,18 @@ Names = Annotated[list[Name], msgspec.Meta(min_length=1)]
 
 
 class StoredFetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One awaited call, which brings the values of some columns of a record."""
+    """One awaited call: it brings columns of a record, or the vector of another item.
+
+    A fetch of texts or images has no key, and its column is its own name.
+    """
 
     name: Name
-    key: Names  # Columns of the request that make the key; need not be features
+    key: list[Name]  # Columns of the request that make the key; need not be features
     columns: Names  # Columns that the call brings
     # Price of one key, by unit, the same for all fetches; free if empty
     price: dict[str, Amount] = {}
+    # Numbers in the vector of a text or an image
+    width: Annotated[int, msgspec.Meta(ge=1, le=MOST_COLUMNS)] | UnsetType = UNSET
 
 
 def needs_of(
@@ -36,7 +49,8 @@ def needs_of(
 ) -> tuple[int, ...]:
     """Return, for each feature, a mask of the fetches that bring columns it reads.
 
-    A feature that is a function may read any column, so it needs all fetches.
+    A feature of records that is a function may read any column, so it needs all
+    fetches.
     """
     columns = [frozenset(fetch.columns) for fetch in fetches]
     reads = (one.reads for one in features)
@@ -62,11 +76,18 @@ def fault_of(
     fetches: Sequence[StoredFetch],
     features: Sequence[StoredFeature],
     arrivals: NDArray[np.float64],
+    kind: Kind,
 ) -> str:
     """Return the first contradiction between fetches, features and draws; "" if none.
 
-    `arrivals` (M, U) are the joint draws of the fetches' arrival times.
+    `arrivals` (M, U) are the joint draws of the fetches' arrival times, and `kind` is
+    that of the items.
     """
+    if any(_is_of_records(fetch) != (kind == "record") for fetch in fetches):
+        return f"a fetch is not for {kind} items"
+    vectors = bool(fetches) and kind != "record"
+    if any((one.fetched is UNSET) == vectors for one in features):
+        return "a feature does not say which fetches it needs, or there are none"
     reads = [one.reads for one in features]
     read = {column for own in reads for column in own or ()}
     brought = [column for fetch in fetches for column in fetch.columns]
@@ -94,3 +115,31 @@ def fault_of(
     if not ((arrivals >= 0) & (never | (arrivals <= LARGEST))).all():  # nor NaN
         return "an arrival time is no time"
     return ""
+
+
+def fault_of_vectors(
+    extractor: Extractor,
+    features: Sequence[StoredFeature],
+    fetches: Sequence[StoredFetch],
+) -> str:
+    """Return what is wrong with the vectors that features need; "" if nothing.
+
+    `features` are those of the extractor, as an index describes them.
+    """
+    widths = {fetch.name: fetch.width for fetch in fetches}
+    if any(widths.get(one.name) != one.width for one in extractor.fetched):
+        return "its features need vectors of other fetches"
+    needed = [one.fetched or [] for one in features]
+    if [names_of_vectors(one) for one in extractor.features] != needed:
+        return "its features need other vectors than it says"
+    return ""
+
+
+def names_of_vectors(feature: Feature) -> list[str]:
+    """Return the names of the fetches whose vectors a feature needs."""
+    steps = with_needs([feature])
+    return [one.name for one in steps if isinstance(one, FetchedStep)]
+
+
+def _is_of_records(fetch: StoredFetch) -> bool:
+    return bool(fetch.key) and fetch.width is UNSET

@@ -79,7 +79,7 @@ def _check_networks(package: Package) -> None:
 
 
 def _check_fetches(package: Package) -> None:
-    fault = fault_of(package.fetches, package.features, package.arrivals)
+    fault = fault_of(package.fetches, package.features, package.arrivals, package.kind)
     if fault:
         raise BadIndexFile(f"damaged: {fault}")
     if package.fetches and (package.kind != "record" or _unit_of(package) != "s"):

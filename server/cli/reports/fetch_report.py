@@ -18,9 +18,12 @@ def fetch_lines(told: ToldFetches) -> Iterator[str]:
     """Yield a sentence about each fetch."""
     for one in told.fetches:
         price = ", ".join(f"{amount:g} {unit}" for unit, amount in one.price.items())
-        paid = f", for {price} a key" if price else ""
+        paid = f", for {price} {'a key' if one.key else 'an item'}" if price else ""
+        what = f"{listed(one.columns)} by {listed(one.key)}"
+        if not one.key:
+            what = "a vector for the item"
         yield (
-            f"fetch {one.name!r} brings {listed(one.columns)} by {listed(one.key)}"
+            f"fetch {one.name!r} brings {what}"
             f"{paid}; it comes within {_times(one)}; {one.never:.1%} never came"
         )
 

@@ -149,7 +149,7 @@ class RestExecution(Execution):
             request,
             self._computed,
             self._progress.high_s,
-            self._extraction.with_payload(request.item.payload),
+            self._extraction.with_more(request.item),
             self._withheld & ~self._request.item.withheld,
         )
         rest._failed = self._failed

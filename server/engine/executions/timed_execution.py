@@ -85,7 +85,7 @@ class TimedExecution(Execution):
             return self._rest.go_on(request)
         computed, item = self._computed_set(), request.item
         if computed:
-            extraction = self._extraction.with_payload(item.payload)
+            extraction = self._extraction.with_more(item)
         else:
             extraction = self._planner.extractor.begin(item, self._row)
         spent = self._cost_so_far(failed=False) / self.choice.drift

@@ -197,6 +197,7 @@ async def single(keys: Any) -> Any: ...
 def test_wrong_terms_are_refused(
     terms: dict[str, Any], function: Any, message: str
 ) -> None:
+    decorate: Any = fetch
     with pytest.raises(BadFetch) as raised:
-        fetch(**{"key": ["id"], "columns": ["x"], **terms})(function)
+        decorate(**{"key": ["id"], "columns": ["x"], **terms})(function)
     assert message in str(raised.value)
