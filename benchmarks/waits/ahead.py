@@ -24,6 +24,7 @@ is wrong.
 import argparse
 import contextlib
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,13 @@ from .. import report
 from .mix import (
     BUDGETS_MS,
     Answers,
+    Features,
     Requests,
     Server,
     addresses,
     build_index,
     serve_polydom,
+    shares_right,
     sources_of,
     times_of,
     write_fetches,
@@ -64,6 +67,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         sources = stack.enter_context(sources_of(table, given.law))
         path = build_index(table, sources, folder, quick=quick)
         file = write_fetches(folder / "fetches.toml", sources)
+        known = shares_right(path, table)
         models = train(table, times_of(path))
         servers = {POLYDOM: stack.enter_context(Server.of(serve_polydom, path, file))}
         for name in given.rivals[:QUICK_RIVALS] if quick else given.rivals:
@@ -85,7 +89,8 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
                     )
     facts: dict[str, Any] = {"requests a second at load 1": capacity}
     for load in dict.fromkeys(load for _, load in found):
-        facts |= tables_of(load, {n: a for (n, own), a in found.items() if own == load})
+        own = {name: rounds for (name, at), rounds in found.items() if at == load}
+        facts |= tables_of(load, own, known)
     keys_asked = {n: {"keys": float(np.mean(own))} for n, own in keys.items()}
     return facts | {"keys asked for, a request": keys_asked}
 
@@ -101,7 +106,9 @@ def _asked(sources: Any) -> dict[str, int]:
     return {fetch: one.asked() for fetch, one in sources.items()}
 
 
-def tables_of(load: float, found: dict[str, list[Answers]]) -> dict[str, Any]:
+def tables_of(
+    load: float, found: dict[str, list[Answers]], known: Mapping[Features, float]
+) -> dict[str, Any]:
     """Return the tables of one load: medians of the rounds, and polydom's lead."""
     right: list[dict[str, Any]] = []
     in_time: list[dict[str, Any]] = []
@@ -114,7 +121,7 @@ def tables_of(load: float, found: dict[str, list[Answers]]) -> dict[str, Any]:
     facts = {
         f"right and in time, load {load:g}": right,
         f"in time, load {load:g}": in_time,
-        f"stated and measured, load {load:g}": stated_rows(found[POLYDOM]),
+        f"stated and measured, load {load:g}": stated_rows(found[POLYDOM], known),
     }
     if len(found) > 1:
         facts[f"points ahead, load {load:g}"] = leads(found)
@@ -134,13 +141,23 @@ def share_of(answers: Answers, budget_ms: float) -> tuple[float, float]:
     return float(in_time[own].mean()), float(right[own].mean())
 
 
-def stated_rows(rounds: list[Answers]) -> list[dict[str, Any]]:
-    """Return the accuracy that answers state beside theirs, late ones as well."""
+def stated_rows(
+    rounds: list[Answers], known: Mapping[Features, float]
+) -> list[dict[str, Any]]:
+    """Return the accuracy that answers state beside theirs, late ones as well.
+
+    `all rows` has the share of all rows for which the models that answered are right,
+    from `known`: other than `right`, it does not depend on the rows that were drawn,
+    which are the same in every run.
+    """
     rows = []
     for budget in BUDGETS_MS:
         own = [a.requests.budgets_ms == budget for a in rounds]
         stated = np.concatenate([a.stated[k] for a, k in zip(rounds, own, strict=True)])
         right = np.concatenate([a.right[k] for a, k in zip(rounds, own, strict=True)])
+        every = np.concatenate(
+            [[known.get(names, np.nan) for names in a.features] for a in rounds]
+        )[np.concatenate(own)]
         told = np.isfinite(stated)
         if told.any():
             lead = 100 * (stated[told] - right[told])
@@ -151,6 +168,8 @@ def stated_rows(rounds: list[Answers]) -> list[dict[str, Any]]:
                     "right": float(right[told].mean()),
                     "points too high": float(lead.mean()),
                     "+-": float(lead.std() / len(lead) ** 0.5),
+                    "all rows": float(every[told].mean()),
+                    "too high of all": float(100 * (stated - every)[told].mean()),
                 }
             )
     return rows

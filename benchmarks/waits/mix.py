@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.items import record_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.server.app import create_app
@@ -21,8 +22,9 @@ from ..new_process import cpu_s
 from ..serving.open_loop import Exchange, Load
 from ..serving.served import running
 from .sources import Source, draw_latencies, source
-from .tables import FAST, KEY, SLOW, Record, SplitTable
+from .tables import FAST, KEY, LABEL, SLOW, Record, SplitTable
 
+Features = frozenset[str]  # names
 BUDGETS_MS = (2, 5, 10, 20, 50, 100, 200)
 CONNECTIONS = 128
 WARM = 200  # requests whose answers do not count
@@ -103,6 +105,25 @@ def build_index(
         project |= {"costs": {"items": 9, "repeats": 2}, "learner": {"name": "tree"}}
     build(Project.from_mapping(project, folder=folder), output=path)
     return path
+
+
+def shares_right(path: Path, table: SplitTable) -> dict[Features, float]:
+    """Return the share of all rows that no build sees for which each model is right.
+
+    Models are those of whole rows, by the names of their features.
+    """
+    package = Index.load(path).package
+    assert package is not None
+    extractor = package.extractor()
+    rows = [{name: row[name] for name in table.columns} for row in table.kept]
+    values = np.array([extractor.extract(record_item(row)) for row in rows], float)
+    codes = [package.labels.index(row[LABEL]) for row in table.kept]
+    found = {}
+    for mask, model in zip(package.masks.tolist(), package.models, strict=True):
+        own = (one.name for k, one in enumerate(package.features) if mask >> k & 1)
+        chosen = model.predict(values)
+        found[frozenset(own)] = float((np.asarray(chosen) == codes).mean())
+    return found
 
 
 def times_of(path: Path) -> NDArray[np.float64]:
@@ -187,7 +208,8 @@ class Answers:
 
     `took_ms` counts from when a request was due, and is infinite where no answer came.
     `stated` is the expected quality that an answer states, NaN where it states none.
-    `came` has the mask of the fetches whose columns came in time.
+    `came` has the mask of the fetches whose columns came in time, and `features` those
+    of the model that answered.
     """
 
     requests: Requests
@@ -196,6 +218,7 @@ class Answers:
     right: NDArray[np.bool_]
     stated: NDArray[np.float64]
     came: NDArray[np.int64]
+    features: Sequence[Features]
 
     @classmethod
     def read(
@@ -215,6 +238,7 @@ class Answers:
             np.array(right),
             np.array(stated, float),
             np.array(came),
+            [frozenset(body.get("features", ())) for body in bodies],
         )
 
     def within(self, budget_ms: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.waits.mix import Answers, Requests
 from benchmarks.waits.sources import LAWS, Source, draw_latencies, source
 from benchmarks.waits.tables import FAST, SLOW
 
@@ -87,6 +88,25 @@ def test_a_rival_takes_what_has_come_by_its_time_and_cancels_nothing() -> None:
         assert await tasks[0] == {"after_s": 0.2}
 
     asyncio.run(run())
+
+
+def test_stated_qualities_are_compared_on_the_rows_drawn_and_on_all() -> None:
+    ahead = pytest.importorskip("benchmarks.waits.ahead")
+    models = [frozenset[str](), frozenset({"request"})]
+    answers = Answers(
+        Requests([{}] * 4, np.array([5.0, 5.0, 5.0, 9.0]), []),
+        np.zeros(4),
+        np.ones(4),
+        np.array([True, False, True, True]),
+        np.array([0.5, 0.8, np.nan, 0.8]),
+        np.zeros(4, int),
+        [models[0], models[1], frozenset(), models[1]],
+    )
+    known = dict(zip(models, (0.45, 0.79), strict=True))
+    (row,) = ahead.stated_rows([answers], known)  # 9 ms is none of the budgets
+    assert (row["budget ms"], row["stated"], row["right"]) == (5, 0.65, 0.5)
+    assert row["all rows"] == pytest.approx(0.62)
+    assert row["too high of all"] == pytest.approx(3.0)
 
 
 def test_a_cascade_has_the_least_threshold_that_costs_little() -> None:
