@@ -14,6 +14,7 @@ from ..errors import BadFeature, BadFetch
 from ..loading import run_file
 from ..wording import describe_decode_error, nearest
 from .fetch import Fetch, ItemFetch
+from .from_feast import FeastTerms, feast_fetch
 from .from_http import HttpTerms, http_fetch
 from .from_postgres import PostgresTerms, postgres_fetch
 from .from_redis import RedisTerms, redis_fetch
@@ -25,6 +26,7 @@ CONNECTORS: Mapping[str, tuple[type[Terms], Callable[[str, Any], Fetch]]] = {
     "redis": (RedisTerms, redis_fetch),
     "postgres": (PostgresTerms, postgres_fetch),
     "http": (HttpTerms, http_fetch),
+    "feast": (FeastTerms, feast_fetch),
 }
 
 
@@ -98,7 +100,7 @@ def _fetch_of_table(name: str, content: Any) -> Fetch:
     if len(kinds) != 1:
         raise BadFetch(
             f"fetch {name!r} has {' and '.join(kinds) or 'no address'}; one address is "
-            f"needed, of redis, postgres or http{_misspelt(content)}"
+            f"needed, of redis, postgres, http or feast{_misspelt(content)}"
         )
     form, make = CONNECTORS[kinds[0]]
     try:

@@ -28,7 +28,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     key
         Columns of the key, in order. By default the index says them, and those of
         Redis are in its template. `check-fetches` has no index, so it needs the key of
-        PostgreSQL and HTTP.
+        all others.
     at_most_ms
         Milliseconds after which a call has failed.
     keep_s

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from polydom.features.errors import BadFetch, FetchFailed
-from polydom.features.fetches.from_http import LONGEST_BODY
+from polydom.features.fetches.posts import LONGEST_BODY
 from tests.support.fetch_files import load_one, load_text
 
 SECONDS = 20_000  # ms, so that a busy machine decides no test

@@ -26,7 +26,7 @@ def test_the_toml_example_is_a_file_of_fetches(
     (example,) = blocks(PAGE, "toml")
     file = tmp_path / "fetches.toml"
     file.write_text(example, "utf-8")
-    assert [*load_fetches([file])] == ["orders", "history", "score"]
+    assert [*load_fetches([file])] == ["orders", "history", "score", "driver"]
 
 
 def test_the_python_example_brings_what_its_lists_say(tmp_path: Path) -> None:
