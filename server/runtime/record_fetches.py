@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from polydom.features.fetches.fetch import Key
 from polydom.features.items import Gaps, Item, Value
 
 from ..engine.request import FetchOutcome, Outcome, Request
-from ..engine.send_time import SendTime
+from ..engine.send_time import HEAVY, SendTime, weigh
 from ..fetching.arrival import Arrival
 from ..fetching.fetch_rule import FetchRule, Purse, members
 from ..fetching.latency import Latency
@@ -84,12 +85,12 @@ class RecordFetches:
         self._rule = FetchRule(planner, translator.known_columns)
         self._planner = planner
         # Seconds by which the event loop ends a wait too late
-        self._lag = SendTime(usual=USUAL_LAG_S)
+        self._lag = SendTime([USUAL_LAG_S])
         # True if features are computed while a single record waits
         self.overlaps = not planner.extractor.whole
         # Seconds that each of several records takes besides its plan
-        self._reading = SendTime(usual=USUAL_READ_S)
-        self._between = SendTime(usual=USUAL_BETWEEN_S)
+        self._reading = SendTime([USUAL_READ_S])
+        self._between = SendTime([USUAL_BETWEEN_S])
         self._fetchers = fetchers
         self._stored = planner.package.fetches
         self._columns = [fetch.columns for fetch in self._stored]
@@ -159,7 +160,8 @@ class RecordFetches:
         rule, now_s = self._rule, waiting.asked_s
         waiting.after_s = self._after_s(request, waiting, records)
         wait_s = records * (left - waiting.after_s)
-        until_s = waiting.until_s = now_s + wait_s - self._lag.at(now_s)
+        until_s = now_s + wait_s - self._lag_s(request, waiting, wait_s)
+        waiting.until_s = until_s
         free = able & ~rule.with_price
         if waiting.patient:
             return Sending(free, until_s, -math.inf)
@@ -167,6 +169,24 @@ class RecordFetches:
             free = rule.free(request, gaps, able, self._chances(waiting), left)
         decide_s = self._latest_purchase_s(able & rule.with_price, until_s)
         return Sending(free, until_s, decide_s)
+
+    def _lag_s(self, request: Request, waiting: Waiting, wait_s: float) -> float:
+        """Return the seconds of a wait to hold back, as the wait may end too late.
+
+        After a stall of the event loop, long lags would leave nothing of short waits.
+        Then the seconds with the best expected quality are held back.
+        """
+        levels = self._lag.levels(waiting.asked_s)
+        if levels[0].seconds <= HEAVY * wait_s:
+            return levels[0].seconds
+        expected = partial(self._rule.quality, request, waiting.gaps, waiting.left)
+        least, most = expected(0), expected(waiting.able)
+
+        def quality(lag_s: float) -> float:
+            chances = [self._chance(u, wait_s - lag_s) for u in waiting.keys]
+            return least + max(chances) * (most - least)
+
+        return weigh(levels, quality, quality(levels[-1].seconds))
 
     def _after_s(self, request: Request, waiting: Waiting, records: int) -> float:
         """Return the seconds of work that may be left when the fetches have come.

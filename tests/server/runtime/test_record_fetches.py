@@ -14,10 +14,11 @@ from starlette.testclient import TestClient
 from polydom.features import fetch
 from polydom.server.app import create_app
 from polydom.server.engine.planning.planner import Planner
-from polydom.server.engine.request import Caller
+from polydom.server.engine.request import Caller, Request
 from polydom.server.fetching.fetchers import Fetchers
 from polydom.server.runtime.record_fetches import RecordFetches
 from polydom.server.runtime.translator import Translator
+from polydom.server.runtime.waiting import Waiting
 from polydom.server.schema.wire import Terms
 from polydom.server.settings import Settings
 from tests.support.indexes import fetched
@@ -233,3 +234,39 @@ def test_a_dear_fetch_that_seems_too_slow_is_tried_now_and_then() -> None:
         return asked
 
     assert asyncio.run(main()) == [1, 0, 0]
+
+
+def test_after_a_stall_fetches_are_sent_as_before() -> None:
+    index = fetched.make_index()
+    assert index.package is not None
+    fetches_of, draws = index.package.fetches, index.package.arrivals
+    planner = Planner(index, index.package.extractor())
+    translator = Translator(planner, Settings())
+
+    @fetch(key=["customer_id"], columns=["job"], batch=1)
+    async def employer(keys: Sequence[Any], left_s: float) -> list[Any]:
+        await asyncio.sleep(NEVER_S)
+        return []
+
+    async def main() -> None:
+        fetchers = Fetchers({"employer": employer})
+        fetches = RecordFetches(translator, fetchers.of(fetches_of, draws))
+
+        def send(key: str, budget_ms: float) -> tuple[Request, Waiting]:
+            item = translator.read({**GIVEN, "customer_id": key})
+            terms = Terms(budget_ms=budget_ms, fetch="all")
+            request = translator.request(terms, item, planner.now(), Caller())
+            waiting = fetches.send(request, terms)
+            assert waiting is not None
+            return request, waiting
+
+        loop = asyncio.get_running_loop()
+        request, waiting = send("stalled", 50)
+        loop.call_later(0.01, time.sleep, 1.0)
+        await fetches.arrive(request, waiting)
+        began_s = planner.now()
+        request, waiting = send("next", 500)
+        assert waiting.until_s > began_s + 0.25
+        await fetchers.close()
+
+    asyncio.run(main())
