@@ -260,19 +260,34 @@ class Translator:
             answer.missing = missing
         if not gaps.withheld:
             return
+        if self.planner.package.kind != "record":
+            return  # a caller cannot send what a fetch did not bring
         planner, drift = self.planner, outcome.drift
         quality, chosen_s = planner.qualities[outcome.row], outcome.started_s
-        wanted = planner.wanted_for(request, quality, chosen_s, drift)
+        found = self._found_empty(gaps, request)
+        never = self.known_columns.withheld(found) if found else 0
+        wanted = planner.wanted_for(request, quality, chosen_s, drift, never)
         # items of a batch have no budget of their own
         if wanted < 0 and outcome.reason == "missing":
-            wanted = planner.wanted(request.item, math.inf, quality)
+            wanted = planner.wanted(request.item, math.inf, quality, never=never)
         if wanted >= 0:
             features = int(planner.package.masks[wanted]) & gaps.withheld
-            lacking = self.known_columns.read_by(features) & gaps.empty
-            if planner.package.kind != "record":
-                return  # a caller cannot send what a fetch did not bring
+            lacking = self.known_columns.read_by(features) & gaps.empty & ~found
             names = self.known_columns.named(lacking)
             answer.best_next = BestNext(names, planner.qualities[wanted])
+
+    def _found_empty(self, gaps: Gaps, request: Request) -> int:
+        """Return a mask of the empty columns for which a fetch found nothing."""
+        if request.fetches is None:
+            return 0
+        fetched, bits = request.fetches.fetched, self.known_columns.fetched
+        found = sum(
+            bits[name]
+            for fetch in self.planner.package.fetches
+            if fetched[fetch.name].state in ("came", "kept")
+            for name in fetch.columns
+        )
+        return found & gaps.empty
 
     def missing(self, gaps: Gaps, row: int) -> int:
         """Count the empty columns that the feature set in row `row` reads."""

@@ -288,27 +288,49 @@ class Planner:
         row = self.given(item.withheld).best(item.size, math.inf)
         return row, self.cost(row, item.size)
 
-    def wanted(self, item: Item, left: float, above: float, least: float = 0.0) -> int:
+    def wanted(
+        self,
+        item: Item,
+        left: float,
+        above: float,
+        least: float = 0.0,
+        never: int = 0,
+    ) -> int:
         """Return the row of a candidate that needs columns which the item lacks, or -1.
 
         The candidate's cost, before correction by the drift, is at most `left`. Its
-        quality is above `above` and at least `least`. Candidates that need the columns
-        of only one more feature are tried first.
+        quality is above `above` and at least `least`, and it does without the features
+        in the mask `never`. Candidates that need the columns of only one more feature
+        are tried first.
         """
         if not item.withheld or not left >= 0:
             return -1
-        for row in self.given(item.withheld).wanting(item.size, left):
+        rows: Sequence[int] = self.given(item.withheld).wanting(item.size, left)
+        if never:
+            rows = (*rows, self.given(never).best(item.size, left))
+            masks = [int(self.package.masks[row]) for row in rows]
+            rows = [
+                row
+                for row, mask in zip(rows, masks, strict=True)
+                if mask & item.withheld and not mask & never
+            ]
+        for row in rows:
             quality = self.qualities[row]
             if row >= 0 and quality > above and quality >= least:
                 return row
         return -1
 
     def wanted_for(
-        self, request: Request, quality: float, now_s: float, drift: float
+        self,
+        request: Request,
+        quality: float,
+        now_s: float,
+        drift: float,
+        never: int = 0,
     ) -> int:
         """Call `wanted` with the budget left at `now_s`; `above` is `quality`."""
         left = self._for_plan(request, request.budget.left(now_s), drift)
-        return self.wanted(request.item, left, quality)
+        return self.wanted(request.item, left, quality, never=never)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
         """Return True if `choose` would return `choice` again, if no request waited."""

@@ -45,6 +45,8 @@ async def employer(keys, left_s):
 @fetch(key=["customer_id"], columns=["n_orders", "mean_amount"], **TERMS)
 async def orders(keys, left_s):
     fault = await wait(keys)
+    if fault == "no-orders":
+        return [None]
     return [["many" if fault == "word" else 9, 75.5]]
 """
 GIVEN = {"age": 52.5, "height": 1.8}
@@ -138,6 +140,21 @@ def test_nothing_found_is_a_missing_value(client: TestClient) -> None:
     answer = ask(client, "0.0 nothing", 20_000)
     assert states(answer) == {"employer": "came", "orders": "came"}
     assert (answer["features"], answer["reason"]) == (["person", "history"], "missing")
+    assert "best_next" not in answer  # nobody could bring what is not there
+
+
+def test_only_columns_that_may_come_are_named_as_best_next(client: TestClient) -> None:
+    absent = ask(client, "0.0 nothing", 20_000, max_price=0)
+    assert states(absent) == {"employer": "came", "orders": "not_sent"}
+    columns = ["n_orders", "mean_amount"]
+    assert absent["best_next"] == {"columns": columns, "expected_quality": 0.8}
+    unsent = ask(client, "0.0 nothing", 20_000, fetch="never")
+    assert unsent["best_next"] == {"columns": columns, "expected_quality": 0.8}
+    # what would help most was found empty
+    second = ask(client, "0.0 no-orders", 20_000, age=None, height=None)
+    assert second["features"] == ["work"]
+    columns = ["age", "height"]
+    assert second["best_next"] == {"columns": columns, "expected_quality": 0.75}
 
 
 def test_a_record_without_a_key_is_answered_by_what_it_has(client: TestClient) -> None:
