@@ -134,6 +134,15 @@ class FetchRule:
                 sent, best = some, own
         return sent
 
+    def with_others(self, sent: int, able: int, most: float) -> int:
+        """Return `sent` and what else `most` pays for of `able`, cheapest first."""
+        left = most - sum(self.prices[u] for u in members(sent))
+        for u in sorted(members(able & ~sent), key=lambda u: self.prices[u]):
+            if self.prices[u] <= left:
+                left -= self.prices[u]
+                sent |= 1 << u
+        return sent
+
     def _of_item(
         self,
         request: Request,

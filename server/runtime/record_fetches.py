@@ -275,7 +275,11 @@ class RecordFetches:
         self._between.add(each_s, now_s)
 
     def _buy(self, request: Request, waiting: Waiting) -> None:
-        """Ask for the fetches with a price that are worth it for this record."""
+        """Ask for the fetches with a price that are worth it for this record.
+
+        A patient record gets all that its price pays for, unless the mean price of
+        requests is above what the operator allows.
+        """
         able, waiting.undecided = waiting.undecided, 0
         left, chances = waiting.left, self._chances(waiting)
         if waiting.patient:
@@ -285,6 +289,8 @@ class RecordFetches:
         came, pending = waiting.came, waiting.pending
         known = request, waiting.gaps, came, pending, able
         bought = self._rule.paid(*known, chances, left, purse)
+        if waiting.patient and not worth:
+            bought = self._rule.with_others(bought, able, purse.most)
         slow = [u for u in members(able & ~bought) if chances[u] < SLOW]
         if any(self._asked_s[u] <= waiting.asked_s - PAID_TRIAL_S for u in slow):
             # bought now and then as if it was fast, to learn whether it is

@@ -36,9 +36,9 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     answer without features if no plan fits the budget, no minimum quality, not `exact`,
     and the index's own threshold. `fetch` says which columns are fetched that a record
     lacks: those that may improve the answer in time ("as_planned", the default), none
-    ("never"), or those of all fetches, which are then waited for until the deadline
-    ("all"). `max_price` is what the fetches may cost together; by default any price. If
-    `explain`, the answer says what became of each feature.
+    ("never"), or those of all fetches that `max_price` pays for, which are then waited
+    for until the deadline ("all"). `max_price` is what the fetches may cost together;
+    by default any price. If `explain`, the answer says what became of each feature.
     """
 
     model: str | None = None

@@ -99,6 +99,13 @@ def test_no_more_is_paid_than_allowed() -> None:
     assert send(ORDERS, (1.0, 1.0), Purse(most=0.0)) == 0
 
 
+def test_what_is_left_buys_others_by_their_price() -> None:
+    assert RULE.with_others(0, BOTH, 0.0019) == EMPLOYER
+    assert RULE.with_others(0, BOTH, 0.002) == BOTH
+    assert RULE.with_others(ORDERS, ORDERS, 0.002) == ORDERS
+    assert RULE.with_others(EMPLOYER, ORDERS, math.inf) == BOTH
+
+
 def test_what_gains_less_than_its_price_is_worth_is_not_bought() -> None:
     # with `employer`, `orders` raises the quality from .75 to .9 for .002
     assert send(BOTH, (1.0, 1.0), Purse(worth=74.0)) == BOTH

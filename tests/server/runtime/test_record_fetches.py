@@ -175,6 +175,20 @@ def test_a_caller_can_forbid_fetches_and_prices(client: TestClient) -> None:
     assert cheap["reason"] == "budget"
 
 
+def test_who_asks_for_all_gets_all_that_the_price_pays_for(client: TestClient) -> None:
+    def orders(**terms: Any) -> Any:
+        record = {**GIVEN, "customer_id": "0.0"}
+        # no set of features is so good, so nothing is gained
+        wanted = {"record": record, "budget_ms": 20_000, "min_quality": 0.99}
+        answer = client.post("/v1/predict", json=wanted | terms).json()
+        return answer["fetched"]["orders"]["state"], answer.get("price")
+
+    assert orders() == ("not_sent", None)
+    assert orders(fetch="all") == ("came", 0.002)
+    assert orders(fetch="all", max_price=0.002) == ("came", 0.002)
+    assert orders(fetch="all", max_price=0.001) == ("not_sent", None)
+
+
 @pytest.mark.parametrize(
     ("terms", "said"),
     [({"max_price": -1}, "0 or more"), ({"fetch": "some"}, "as_planned")],
