@@ -15,9 +15,10 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
-from ..errors import BadFetch, FetchFailed
+from ..errors import BadFetch, BadItem, FetchFailed
 from ..feature import Feature, FetchedStep
 from ..items import Kind
+from ..networks.pooled import Projection
 from ..wording import listed
 from .answers import Brought, read_answers, read_vectors
 
@@ -333,15 +334,25 @@ def fetched_step(name: str, kind: Kind, width: int) -> FetchedStep:
     return FetchedStep(name, kind, (), _arrived, version=version, width=width)
 
 
-def fetched_feature(name: str, kind: Kind, width: int) -> Feature:
-    """Return the feature of a fetch's name, which has the numbers of its vector."""
-    return Feature(name, kind, (fetched_step(name, kind, width),), _arrived)
+def fetched_feature(
+    name: str, kind: Kind, width: int, projection: Projection | None = None
+) -> Feature:
+    """Return the feature of a fetch's name, which has the numbers of its vector.
+
+    If there is a `projection`, it reduces the vector.
+    """
+    step = fetched_step(name, kind, width)
+    return Feature(name, kind, (step,), projection or _as_it_is)
 
 
 def _arrived(vector: Any) -> Any:
-    """Return a vector that a fetch has brought; raise FetchFailed if it has not."""
+    """Return a vector that a fetch has brought; raise BadItem if it has not."""
     if not isinstance(vector, np.ndarray):
-        raise FetchFailed("the fetch has not come")
+        raise BadItem("a fetch has brought no vector for it")
+    return vector
+
+
+def _as_it_is(vector: Any) -> Any:
     return vector
 
 

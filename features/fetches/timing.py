@@ -5,26 +5,29 @@ import csv
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadFetch, FetchFailed
-from ..items import Value
 from ..wording import hint
 from .answers import Brought, Values
 from .fetch import Fetch, Key
 
+T = TypeVar("T")
 Times = NDArray[np.float64]
 Tell = Callable[[Fetch, FetchFailed], object]
 
+ITEM = ""  # name of the text or image in a row
 MOST_ROWS = 100_000  # of a file of times
 
 
 def time_fetches(
     fetches: Sequence[Fetch],
-    rows: Sequence[Mapping[str, Value]],
+    rows: Sequence[Mapping[str, Any]],
     at_once: int = 8,
     *,
     failed: Tell | None = None,
@@ -41,7 +44,8 @@ def time_fetches(
     fetches
         U fetches that know their key and columns: see `Fetch.bound_to`.
     rows
-        M records with the key columns of all fetches, such as rows of a table.
+        M records with the key columns of all fetches, such as rows of a table. Those of
+        fetches of texts or images have the item under `ITEM`.
     failed
         Called with each fetch that failed for a row, and the error that says why. An
         answer that cannot be used is a failure; a fetch that is given up as too late is
@@ -63,7 +67,9 @@ def time_fetches(
     return asyncio.run(_time_all(fetches, keys, at_once, failed))
 
 
-def _key_of(fetch: Fetch, row: Mapping[str, Value]) -> Key:
+def _key_of(fetch: Fetch, row: Mapping[str, Any]) -> Key:
+    if fetch.kind != "record":
+        return (row[ITEM],)
     if not fetch.key:
         raise BadFetch(f"fetch {fetch.name!r} does not know the columns of its key")
     for column in fetch.key:
@@ -134,6 +140,19 @@ def _forget_error(call: "asyncio.Task[list[Brought]]") -> None:
     """Take the error of a call that nobody waits for, which asyncio would log."""
     if not call.cancelled():
         call.exception()
+
+
+def outside_loops(work: Callable[[], T]) -> T:
+    """Call a function that runs an event loop; in a thread if one runs here already.
+
+    In a notebook, every cell runs in a loop.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
 
 
 def write_times(path: Path, names: Sequence[str], times: Times) -> None:

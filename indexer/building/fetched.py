@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from ..index.fetches.stored_fetches import StoredFetch, needs_of, withheld_by
@@ -49,13 +50,20 @@ class Fetched:
         Columns that no feature reads are left out, and fetches without other columns.
         """
         reads = [one.reads for one in features]
+        widths = {
+            one.name: one.width if one.reduced is UNSET else one.reduced.columns
+            for one in features
+            if one.vector_of is not UNSET
+        }
         read = {name for own in reads for name in own or ()}
         stored, places, warnings = list[StoredFetch](), list[int](), [*times.warnings]
         for place, (name, one) in enumerate(terms.items()):
-            columns = [c for c in one.columns if c in read or None in reads]
+            brought = [name] if one.of_items else one.columns
+            columns = [c for c in brought if c in read or None in reads]
             if columns:
                 price = {unit: price for unit, price in one.price.items() if price}
-                stored.append(StoredFetch(name, one.key, columns, price))
+                width = widths.get(name, UNSET)
+                stored.append(StoredFetch(name, one.key, columns, price, width))
                 places.append(place)
             else:
                 warnings.append(

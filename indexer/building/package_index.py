@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from polydom.features.costs.machine import Measured
 from polydom.features.items import make_item
@@ -247,7 +248,9 @@ def count_gaps(table: FeatureTable) -> BuiltGaps:
     """
     extractor, shares = table.features.extractor, BuiltGaps({}, {})
     for stored in table.features.stored:
-        if stored.columns is not None or not stored.reads:
+        if stored.columns is not None or stored.reads is None:
+            continue
+        if stored.fetched is not UNSET:  # vectors, which are not among the items
             continue
         empty = np.array([lacks(table.dataset.items, name) for name in stored.reads])
         for name, own in zip(stored.reads, empty, strict=True):

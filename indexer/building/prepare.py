@@ -12,10 +12,11 @@ from polydom.features.tables.records import Records
 from ..index.quality import Task
 from .cache import digest
 from .cache_keys import Keys
-from .costs.arrival_times import open_fetches
+from .costs.arrival_times import made_by, open_fetches
 from .data.dataset import Dataset, Rows
 from .data.describe_data import DataFacts, describe_columns, describe_data, say_data
 from .data.fetch_keys import KeyRow, take_keys
+from .data.fetched_vectors import with_vectors
 from .data.read_items import read_items
 from .data.split import joined_apart
 from .data.unlabelled import read_unlabelled
@@ -148,6 +149,7 @@ def prepare_data(
         terms.project, whole, resources.cache, resources.progress
     )
     divided = divide_items(whole, terms, resources.progress, unlabelled)
+    divided = _with_vectors(divided, project, resources)
     prepared = _compute_features(divided, terms, facts, key_rows, resources)
     if prepared.table.dataset.kind == "record":
         # `say_data` has named columns of a table that are dull in all rows
@@ -159,6 +161,24 @@ def prepare_data(
             everywhere=not named,
         )
     return prepared
+
+
+def _with_vectors(
+    divided: DividedItems, project: Project, resources: Resources
+) -> DividedItems:
+    """Let texts and images have the vectors that fetches bring."""
+    if divided.rest.kind == "record" or not project.fetches:
+        return divided
+    fetches = [(one, made_by(project, one.name)) for one in open_fetches(project)]
+    for fetch, _ in fetches:
+        fetch.bound_to_items(divided.rest.kind)
+    given = fetches, resources.cache, resources.progress
+    unlabelled = divided.unlabelled
+    return divided._replace(
+        rest=with_vectors(divided.rest, *given),
+        fresh=with_vectors(divided.fresh, *given),
+        unlabelled=unlabelled and with_vectors(unlabelled, *given),
+    )
 
 
 def _compute_features(
@@ -239,6 +259,7 @@ def _reduce(
     Models that are trained on all items later read the same columns.
     """
     most = {one.name: one.most_columns for one in project.features.networks}
+    most |= {name: one.most_columns for name, one in project.fetches.items()}
     trained = np.unique(np.concatenate([train for train, _ in divisions]))
     fitted = fit_reductions(
         table, trained, most, project.seed, resources.cache, resources.progress

@@ -189,7 +189,7 @@ def _resolve(
     elif stored.stage is not UNSET:
         feature = find_piece(stored, stored.stage, learned, networks)
     elif stored.vector_of is not UNSET:
-        feature = fetched_feature(stored.name, stored.vector_of, stored.width)
+        feature = _fetched(stored, stored.vector_of, learned)
     elif stored.ready_made:
         (feature,) = load_features([stored.function])
     else:
@@ -247,6 +247,17 @@ def find_piece(
     if not same or (projection is None and stored.width != width):
         raise BadFeature(f"feature {stored.name!r} is another piece of its network")
     return feature
+
+
+def _fetched(
+    stored: StoredFeature, kind: Literal["text", "image"], learned: Learned
+) -> Feature:
+    projection, width = learned.get(stored.name), stored.width
+    if stored.reduced is not UNSET and isinstance(projection, Projection):
+        width = stored.reduced.columns
+    elif stored.reduced is not UNSET or projection is not None:
+        raise BadFeature(f"feature {stored.name!r} lacks what reduces its columns")
+    return fetched_feature(stored.name, kind, width, projection)
 
 
 def _learned(stored: StoredFeature, learned: Learned) -> Feature:

@@ -4,14 +4,12 @@ An arrival time is no cost: nothing is computed while a request waits for a fetc
 the search and the cost curves never see it.
 """
 
-import asyncio
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +17,13 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadProject, FetchFailed
 from polydom.features.fetches.fetch import Call, Fetch, Key
 from polydom.features.fetches.load import load_fetches
-from polydom.features.fetches.timing import read_times, time_fetches
+from polydom.features.fetches.timing import outside_loops, read_times, time_fetches
 from polydom.features.items import Value
 from polydom.features.wording import hint
 
 from ...progress import OnProgress, Progress, skip
 from ..cache import Array, Cache, digest
 from ..project import Project
-
-T = TypeVar("T")
 
 STAGE = "timing fetches"
 AT_ONCE = 8  # rows that are asked for at the same time
@@ -46,24 +42,47 @@ NO_FETCHES = FetchTimes(np.empty((0, 0)), [])
 
 
 def open_fetches(project: Project) -> list[Fetch]:
-    """Load the fetches of a project that are to be timed; nothing is connected to.
+    """Load the fetches of a project whose calls are known; nothing is connected to.
 
     Raises BadFetch for a file that cannot be used, or whose fetches have other keys or
     columns; and BadProject if it has no fetch of a name.
     """
-    timed = {n: f for n, f in project.fetches.items() if f.source is not None}
-    files = {fetch.source: project.path(str(fetch.source)) for fetch in timed.values()}
+    named = {n: f for n, f in project.fetches.items() if f.source is not None}
+    files = {fetch.source: project.path(str(fetch.source)) for fetch in named.values()}
     loaded = {source: load_fetches([path]) for source, path in files.items()}
     found = []
-    for name, terms in timed.items():
+    for name, terms in named.items():
         known = loaded[terms.source]
         if name not in known:
             raise BadProject(
                 f"[fetches.{name}] from: {terms.source} has no fetch {name!r}; "
                 f"{hint(name, [*known])}"
             )
-        found.append(known[name].bound_to(terms.key, terms.columns))
+        fetch = known[name]
+        if terms.of_items and fetch.kind == "record":
+            raise BadProject(
+                f"[fetches.{name}] has no key, and {terms.source} has a fetch of "
+                "records: name the key and the columns"
+            )
+        bound = terms.of_items or fetch.bound_to(terms.key, terms.columns)
+        found.append(fetch if bound is True else bound)
     return found
+
+
+def made_by(project: Project, name: str) -> str:
+    """Return a hash of the file that says how a fetch is called.
+
+    Raises BadProject if it cannot be read.
+    """
+    source = project.fetches[name].source
+    assert source is not None
+    try:
+        content = project.path(source).read_bytes()
+    except OSError as error:
+        raise BadProject(
+            f"[fetches.{name}] from: {source}: {error.strerror}"
+        ) from error
+    return hashlib.sha256(content).hexdigest()
 
 
 def measure_arrivals(
@@ -104,18 +123,10 @@ def measure_arrivals(
 
 def _terms_of(project: Project) -> list[Any]:
     """Return plain data that measured times depend on, but for the keys."""
-    terms = []
-    for name, fetch in project.fetches.items():
-        assert fetch.source is not None
-        try:
-            content = project.path(fetch.source).read_bytes()
-        except OSError as error:
-            raise BadProject(
-                f"[fetches.{name}] from: {fetch.source}: {error.strerror}"
-            ) from error
-        made_by = hashlib.sha256(content).hexdigest()
-        terms.append([name, fetch.key, fetch.columns, made_by])
-    return terms
+    return [
+        [name, fetch.key, fetch.columns, made_by(project, name)]
+        for name, fetch in project.fetches.items()
+    ]
 
 
 def _read(meta: dict[str, Any], arrays: Mapping[str, Array]) -> FetchTimes:
@@ -141,7 +152,7 @@ def _measure(
 
         return ask
 
-    draws, values = _outside_loops(
+    draws, values = outside_loops(
         partial(
             time_fetches,
             [replace(one, call=counted(one.call)) for one in fetches],
@@ -172,18 +183,6 @@ def _measure(
     return FetchTimes(draws, warnings)
 
 
-def _outside_loops(work: Callable[[], T]) -> T:
-    """Call a function that runs an event loop; in a thread if one runs here already.
-
-    In a notebook, every cell runs in a loop.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return work()
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
-
-
 def _shown(fetch: Fetch, row: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {row[name]!r}" for name in fetch.key)
+    keys = [f"{name} = {row[name]!r}" for name in fetch.key]
+    return ", ".join(keys) or f"the first {fetch.kind}"

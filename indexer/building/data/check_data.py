@@ -41,6 +41,8 @@ class ToldFetch(msgspec.Struct):
 
     def line(self) -> str:
         """Return a sentence about the fetch."""
+        if not self.key:
+            return f"fetch {self.name!r} brings a vector for each item"
         return f"fetch {self.name!r} brings {_all(self.columns)} by {_all(self.key)}"
 
 

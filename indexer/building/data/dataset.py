@@ -19,7 +19,7 @@ from polydom.features.tables.written_numbers import plain_number
 
 from ...index.quality import Task
 from ..cache import Cache
-from .stored_items import StoredItems, digest_of, store_items
+from .stored_items import StoredItems, digest_of, stacked_vectors, store_items
 
 MOST_NUMBERS = 20  # up to this many different numbers are always classes
 
@@ -84,11 +84,22 @@ class Dataset:
         else:
             for item in self.items:
                 digest.update(digest_of(item.payload))
+        for name, vectors in self.vectors.items():
+            digest.update(name.encode() + vectors.tobytes())
         digest.update(self.codes.tobytes() + self.groups.tobytes())
         for name in ("tested", "times", "weights", "numbers"):
             if (array := getattr(self, name)) is not None:
                 digest.update(name.encode() + array.tobytes())
         return digest.hexdigest()
+
+    @property
+    def vectors(self) -> dict[str, NDArray[np.float32]]:
+        """Vectors (N, width) that fetches brought for the items; none of records."""
+        if isinstance(self.items, Records):
+            return {}
+        if isinstance(self.items, StoredItems):
+            return self.items.vectors()
+        return stacked_vectors(self.items)
 
     def only(self, rows: Rows) -> "Dataset":
         """Return a data set of the items at positions `rows`, in that order.

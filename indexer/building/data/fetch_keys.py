@@ -1,4 +1,4 @@
-"""The rows of a table whose keys are asked for when a build times fetches."""
+"""The rows or items that are asked for when a build times fetches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,36 +7,42 @@ from typing import Any
 import numpy as np
 
 from polydom.features.errors import BadProject
-from polydom.features.items import Item, Value
+from polydom.features.fetches.timing import ITEM
+from polydom.features.items import Item
 from polydom.features.tables.records import Records, column_names
 from polydom.features.wording import hint
 
 from ..project import Project
-from ..project_tables.fetches import key_columns
+from ..project_tables.fetches import check_kind, key_columns
 from .dataset import Dataset
 
 TIMED = 200  # most rows whose keys are asked for
 
-KeyRow = dict[str, Value]
+DRAWN_BYTES = 64 << 20  # of drawn texts or images, about
+
+KeyRow = dict[str, Any]
 
 
 def take_keys(project: Project, dataset: Dataset) -> tuple[Dataset, list[KeyRow]]:
     """Draw rows whose keys are asked for; return the data without unneeded key columns.
 
+    Of texts and images, the items themselves are drawn, as rows with the item alone.
+
     The columns of keys that are in no group of `[[features.columns]]` are no features,
     so they are left out of a table. The rows are drawn with the project's seed, up to
     `TIMED` of those without an empty key. There are none if arrival times are given.
 
-    Raises BadProject if the items are no records, if they lack a column of a fetch, or
-    if every row has an empty key.
+    Raises BadProject if a fetch is for other kinds of items, if rows lack a column of a
+    fetch, or if every row has an empty key.
     """
     fetches = project.fetches
     if not fetches:
         return dataset, []
+    for name, fetch in fetches.items():
+        check_kind(name, fetch, records=dataset.kind == "record")
+    timed = all(fetch.times is None for fetch in fetches.values())
     if dataset.kind != "record":
-        raise BadProject(
-            f"[fetches] brings columns of records; the data's items are {dataset.kind}s"
-        )
+        return dataset, _draw_items(dataset.items, project.seed) if timed else []
     known = column_names(dataset.items)
     for name, fetch in fetches.items():
         for key, columns in (("key", fetch.key), ("columns", fetch.columns)):
@@ -48,7 +54,7 @@ def take_keys(project: Project, dataset: Dataset) -> tuple[Dataset, list[KeyRow]
                     )
     keys = key_columns(fetches)
     rows: list[KeyRow] = []
-    if any(fetch.source is not None for fetch in fetches.values()):
+    if timed:
         rows = _draw(dataset.items, keys, project.seed)
         if not rows:
             raise BadProject(f"[fetches] every row lacks a key, of {', '.join(keys)}")
@@ -81,7 +87,19 @@ def _draw(items: Sequence[Item], keys: Sequence[str], seed: int) -> list[KeyRow]
         cells = [row[name] for row in rows]
         if all(isinstance(cell, float) and cell.is_integer() for cell in cells):
             for row, cell in zip(rows, cells, strict=True):
-                row[name] = int(cell)  # type: ignore[arg-type]
+                row[name] = int(cell)
+    return rows
+
+
+def _draw_items(items: Sequence[Item], seed: int) -> list[KeyRow]:
+    """Draw up to `TIMED` items, fewer if they are large."""
+    rows, left = list[KeyRow](), DRAWN_BYTES
+    for place in np.random.default_rng(seed).permutation(len(items))[:TIMED].tolist():
+        payload: Any = items[place].payload
+        rows.append({ITEM: payload})
+        left -= len(payload)
+        if left < 0:
+            break
     return rows
 
 

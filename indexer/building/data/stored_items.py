@@ -102,7 +102,9 @@ class StoredItems(Sequence[Item]):
     `sizes` (N,) or (N, 2); and `digests` (N, 16). It also has the items' file names, as
     bytes `names` with their `name_starts`, and `facts`, the kind and all places as
     msgpack. `order["rows"]` has positions among the N items; those from `start` to
-    `stop` are the n items of this sequence.
+    `stop` are the n items of this sequence. If fetches brought vectors, `fetches` has
+    the fetches' names as msgpack, and `vectors_0`, `vectors_1` and so on (N, width) the
+    vectors of each; NaN stands for a vector that did not come.
     """
 
     def __init__(
@@ -214,10 +216,35 @@ class StoredItems(Sequence[Item]):
             return self
         table, rows = self.table, self.rows
         if type(table) is dict:
-            name = digest(table["facts"].tobytes(), table["digests"].tobytes())
+            vectors = {name: own.tobytes() for name, own in self._vectors.items()}
+            facts = table["facts"].tobytes(), table["digests"].tobytes()
+            name = digest(*facts, vectors) if vectors else digest(*facts)
             table = cache.share(f"items/{name}", table)
         name = digest(self.digests.tobytes(), rows.tobytes())
         return StoredItems(table, cache.share(f"items/{name}", {"rows": rows}))
+
+    def with_vectors(self, vectors: Mapping[str, NDArray[np.float32]]) -> "StoredItems":
+        """Return these n items with vectors (n, width), by the names of fetches."""
+        if not vectors:
+            return self
+        names = msgspec.msgpack.encode([*vectors])
+        table = {**self.table, "fetches": np.frombuffer(names, np.uint8)}
+        for k, own in enumerate(vectors.values()):
+            every = np.full((len(table["numbers"]), own.shape[1]), np.nan, np.float32)
+            every[self.rows] = own
+            table[f"vectors_{k}"] = every
+        return StoredItems(table, {"rows": self.rows})
+
+    def vectors(self) -> dict[str, NDArray[np.float32]]:
+        """Return the items' vectors (n, width), by the names of fetches."""
+        return {name: own[self.rows] for name, own in self._vectors.items()}
+
+    @cached_property
+    def _vectors(self) -> dict[str, Array]:
+        if "fetches" not in self.table:
+            return {}
+        names = msgspec.msgpack.decode(self.table["fetches"].tobytes(), type=list[str])
+        return {name: self.table[f"vectors_{k}"] for k, name in enumerate(names)}
 
     def name(self, row: int) -> str:
         """Return the name of the item at position `row` among all N items."""
@@ -241,6 +268,13 @@ class StoredItems(Sequence[Item]):
             return os.path.join(place.path, self._own_name(number))
         return place.path
 
+    def _brought(self, row: int) -> dict[str, NDArray[np.float32]] | None:
+        """Return the vectors of the item at position `row` of all N items."""
+        if not self._vectors:
+            return None
+        own = {name: vectors[row] for name, vectors in self._vectors.items()}
+        return {name: one for name, one in own.items() if not np.isnan(one[0])}
+
     def _item(self, row: int, file: IO[bytes]) -> Item:
         """Read the item at position `row` of all N items; `file` is its open file."""
         table = self.table
@@ -251,7 +285,7 @@ class StoredItems(Sequence[Item]):
             if digest_of(payload) == table["digests"][row].tobytes():
                 size = table["sizes"][row].tolist()
                 own = tuple(size) if isinstance(size, list) else size
-                return Item(self.kind, payload, own)
+                return Item(self.kind, payload, own, brought=self._brought(row))
         raise BadProject(
             f"{self.name(row)} was changed since the data was read; run the same again"
         )
@@ -367,7 +401,20 @@ def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> Stor
     with StoredItemsWriter() as writer:
         for item, name in zip(items, names, strict=True):
             writer.add(item, Reference(place, own_name=name))
-        return writer.items()
+        stored = writer.items()
+    return stored.with_vectors(stacked_vectors(items))
+
+
+def stacked_vectors(items: Sequence[Item]) -> dict[str, NDArray[np.float32]]:
+    """Return the vectors (N, width) of N items; NaN where an item has none."""
+    brought = [item.brought or {} for item in items]
+    widths = {name: len(vector) for one in brought for name, vector in one.items()}
+    return {
+        name: np.stack(
+            [one.get(name, np.full(width, np.nan, np.float32)) for one in brought]
+        )
+        for name, width in widths.items()
+    }
 
 
 def digest_of(payload: Any) -> bytes:

@@ -21,6 +21,7 @@ from polydom.features.errors import (
 )
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
+from polydom.features.fetches.fetch import fetched_feature
 from polydom.features.fingerprint import fingerprint, unsteady
 from polydom.features.items import Kind
 from polydom.features.loading import load_features
@@ -30,6 +31,7 @@ from polydom.features.networks.pooled import PARTS, Projection
 from polydom.features.ready_made.learned_text import TermWeights, recipes_by_name
 from polydom.features.tables.text_columns import name_on
 
+from ...index.fetches.stored_fetches import names_of_vectors
 from ...index.package import MOST_BITS
 from ...index.stored_features import (
     NOT_ANY,
@@ -73,7 +75,7 @@ class ProjectFeatures:
         learned: Learned = NOT_ANY,
         networks: Sequence[Network] = (),
     ) -> None:
-        self.stored = tuple(stored)
+        self.stored = _with_needs(stored)
         self.files = tuple(files)
         self._extractor = extractor
         self.recipes = tuple(recipes)
@@ -173,6 +175,16 @@ class ProjectFeatures:
         return (0, *accumulate(feature.width for feature in self.stored))
 
 
+def _with_needs(stored: Sequence[StoredFeature]) -> tuple[StoredFeature, ...]:
+    """Let each feature say which vectors it needs, if some feature is a vector."""
+    if all(one.vector_of is UNSET for one in stored):
+        return tuple(stored)
+    replaced = msgspec.structs.replace
+    return tuple(
+        replaced(one, fetched=[]) if one.fetched is UNSET else one for one in stored
+    )
+
+
 def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatures:
     """Read the features' descriptions and weights from shared arrays.
 
@@ -250,8 +262,10 @@ def _all_chosen(
     named, known = project.features.use, recipes_by_name()
     on_texts = texts.named(named)
     groups, usual = column_groups(project, dataset, texts, on_texts)
-    functions = _functions(project, own, on_texts)
-    found = [*functions, *on_texts.found, *networks.found, *of_columns(groups, dataset)]
+    vectors = {name: one.shape[1] for name, one in dataset.vectors.items()}
+    found = [*_functions(project, own, on_texts, vectors), *on_texts.found]
+    found += [*networks.found, *of_columns(groups, dataset)]
+    found += _of_vectors(vectors, dataset.kind)
     recipes = [*(ChosenRecipe(known[name]) for name in named if name in known)]
     recipes += on_texts.recipes
     if not usual:
@@ -348,12 +362,28 @@ def _probe(
     return extractor
 
 
+def _of_vectors(vectors: Mapping[str, int], kind: Kind) -> Iterator[Found]:
+    """Yield a feature for each fetch that brings vectors, of its name."""
+    for name, width in vectors.items():
+        assert kind != "record"
+        feature = fetched_feature(name, kind, width)
+        made_of = fingerprint(feature)
+        stored = StoredFeature(
+            name, 0, made_of, ready_made=True, fetched=[name], vector_of=kind
+        )
+        yield stored, feature
+
+
 def _functions(
-    project: Project, own: Mapping[str, Feature], on_texts: Chosen
+    project: Project,
+    own: Mapping[str, Feature],
+    on_texts: Chosen,
+    vectors: Mapping[str, int],
 ) -> Iterator[Found]:
     """Yield the features that the project names, except those made of columns.
 
     If the project names none of the user's own features, this also yields all of them.
+    `vectors` has the widths of the vectors that fetches bring, by the fetches' names.
     """
     others = {*recipes_by_name(), *on_texts.names}
     named = [name for name in project.features.use if name not in others]
@@ -363,7 +393,21 @@ def _functions(
         named = [*named, *own]
     for name in named:
         feature = own[name] if name in own else ready_made[name]
-        yield StoredFeature(name, 0, fingerprint(feature), name not in own), feature
+        needed = names_of_vectors(feature)
+        for fetch in needed:
+            if fetch not in vectors:
+                raise BadProject(
+                    f"feature {name!r} needs the vector of fetch {fetch!r}; a table "
+                    f"[fetches.{fetch}] is needed"
+                )
+        stored = StoredFeature(
+            name,
+            0,
+            fingerprint(feature),
+            name not in own,
+            fetched=needed if vectors else UNSET,
+        )
+        yield stored, feature
 
 
 def _suggestion(kind: Kind) -> str:

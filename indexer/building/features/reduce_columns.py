@@ -1,4 +1,6 @@
-"""Principal component analysis of networks' features that have many columns.
+"""Principal component analysis of features with many columns.
+
+These are pieces of networks, and vectors that fetches bring.
 
 The components are rotated at random, so that all columns vary about as much (Jégou and
 others, *Aggregating local image descriptors into compact codes*, PAMI 2012). Learners
@@ -17,7 +19,10 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from polydom.features.errors import BadFeature
+from polydom.features.feature import Feature
+from polydom.features.fetches.fetch import fetched_feature
 from polydom.features.fingerprint import fingerprint
+from polydom.features.networks.network import Network
 from polydom.features.networks.pooled import Projection
 from polydom.features.threads import one_thread
 
@@ -57,16 +62,18 @@ def fit_reductions(
     cache: Cache,
     progress: Progress,
 ) -> Reductions:
-    """Fit reductions of features that have more columns than `most` of their network.
+    """Fit reductions of features that have more columns than `most`.
 
-    `most` is by network; 0 never reduces. Fitting is on at most `FITTED` of the items
-    at positions `rows`, without those that have missing values. A feature that is the
-    same for all these items gets no reduction.
+    `most` is by network and by fetch; 0 never reduces. Fitting is on at most `FITTED`
+    of the items at positions `rows`, without those that have missing values. A feature
+    that is the same for all these items gets no reduction.
     """
     features = table.features
     wide = dict[int, int]()
     for position, one in enumerate(features.stored):
         limit = 0 if one.stage is UNSET else most[one.stage.network]
+        if one.vector_of is not UNSET:
+            limit = most[one.name]
         if 0 < limit < one.width:
             wide[position] = limit
     drawn = np.sort(np.random.default_rng(seed).permutation(rows)[:FITTED])
@@ -151,22 +158,32 @@ def with_reductions(
     stored, made = [*features.stored], [*features.extractor.features]
     for position in changed:
         one = stored[position]
-        assert one.stage is not UNSET
-        network, stage = networks[one.stage.network], one.stage
         learned.pop(one.name, None)
-        width, projection = network.facts.pieces[stage.piece].width, None
-        if new := reductions.get(one.name):
+        new, projection = reductions.get(one.name), None
+        if new is not None:
             learned[one.name] = projection = new.projection
-            width = projection.components.shape[1]
-        own = network.feature(stage.variant, stage.piece, projection)
-        made[position] = one.on_column(own)
+        feature, width = _reduced(one, networks, projection)
+        made[position] = one.on_column(feature)
         stored[position] = msgspec.structs.replace(
             one,
-            width=width,
+            width=width if new is None else new.projection.components.shape[1],
             fingerprint=fingerprint(made[position]),
             reduced=new.facts if new else UNSET,
         )
     return features.replaced(stored, made, learned, features.recipes)
+
+
+def _reduced(
+    one: StoredFeature, networks: Mapping[str, Network], projection: Projection | None
+) -> tuple[Feature, int]:
+    """Return a feature with a projection or none, and its number of columns before."""
+    if one.vector_of is not UNSET:
+        width = one.width if one.reduced is UNSET else one.reduced.columns
+        return fetched_feature(one.name, one.vector_of, width, projection), width
+    assert one.stage is not UNSET
+    network, stage = networks[one.stage.network], one.stage
+    width = network.facts.pieces[stage.piece].width
+    return network.feature(stage.variant, stage.piece, projection), width
 
 
 def projected(table: FeatureTable, features: ProjectFeatures) -> FeatureTable:
@@ -195,6 +212,6 @@ def projected(table: FeatureTable, features: ProjectFeatures) -> FeatureTable:
             raise BadFeature(
                 f"values of feature {one.name!r} go up to "
                 f"{np.nanmax(np.abs(given)):.3g}, too far to reduce its columns in "
-                "float32; most_columns = 0 of its network keeps all columns"
+                "float32; most_columns = 0 of its network or fetch keeps all"
             )
     return table._replace(features=features, values=values)

@@ -1,4 +1,4 @@
-"""`[fetches.NAME]`: calls that bring columns of records while a request waits."""
+"""`[fetches.NAME]`: calls that bring something about an item while a request waits."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
@@ -13,11 +13,12 @@ from .data import Data
 from .features import Columns
 from .numbers import NotNegative
 
-Names = Annotated[list[str], Meta(min_length=1)]
-
 
 class FetchTerms(Struct, frozen=True, forbid_unknown_fields=True):
     """One awaited call, which brings some columns of a record by a key.
+
+    For texts and images it brings a vector of the item itself, such as a remote
+    embedding, and has neither `key` nor `columns`.
 
     Attributes
     ----------
@@ -30,22 +31,34 @@ class FetchTerms(Struct, frozen=True, forbid_unknown_fields=True):
     source
         File beside the project, .toml or .py, that says how the call is made. The build
         makes the call for up to 200 keys of the table, to see when its answers come.
-        The server gets the call from `polydom serve --fetches`.
+        The server gets the call from `polydom serve --fetches`. Of texts and images,
+        the build also asks for every item's vector, once, and keeps it in the cache.
     times
         CSV file with arrival times in milliseconds, instead of `from`: a column for
         each fetch, a row for calls that were sent at the same moment, and an empty cell
         if a fetch did not come. `polydom check-fetches --times` writes such a file. All
-        fetches of a project name the same file.
+        fetches of a project name the same file. Fetches of texts and images need `from`
+        even so.
+    most_columns
+        Of texts and images: most columns of the feature. Wider vectors are reduced by a
+        principal component analysis, which the build fits on the training items. 0
+        never reduces.
     price
         Price of one key, by unit, such as `{ usd = 0.002 }`. All fetches of a project
         have the same unit. The default is free.
     """
 
-    key: Names
-    columns: Names
+    key: list[str] = []
+    columns: list[str] = []
     source: str | None = field(default=None, name="from")
     times: str | None = None
     price: dict[str, NotNegative] = {}
+    most_columns: Annotated[int, Meta(ge=0)] = 64
+
+    @property
+    def of_items(self) -> bool:
+        """True if the fetch brings vectors of texts or images."""
+        return not self.key and not self.columns
 
     def left_over(self, groups: Sequence[Columns]) -> list[str]:
         """Return the columns that are in none of the groups."""
@@ -75,11 +88,12 @@ def check_fetches(
         raise BadProject(
             f"[fetches] has {len(fetches)} fetches; {MOST_FETCHES} are the most"
         )
-    if data.images is not None or data.texts is not None:
-        raise BadProject(
-            "[fetches] brings columns of records; [data] names images or texts, which "
-            "have none"
-        )
+    for name, one in fetches.items():
+        if not one.of_items and not (one.key and one.columns):
+            lacks = "columns" if one.key else "key"
+            raise BadProject(f"[fetches.{name}] has no {lacks}")
+        if data.items is None:  # else the kind is known when the items are read
+            check_kind(name, one, records=data.table is not None)
     counted = [unit for unit, weight in weights.items() if weight and unit != "s"]
     if counted or not weights.get("s"):
         raise BadProject(
@@ -95,6 +109,23 @@ def check_fetches(
     for fault in _faults(fetches, groups, data):
         raise BadProject(f"[fetches.{fault}")
     _check_times(fetches)
+
+
+def check_kind(name: str, fetch: FetchTerms, *, records: bool) -> None:
+    """Raise BadProject if a fetch does not suit the kind of the items.
+
+    `records` is true if these are records, and false for texts and images.
+    """
+    if records and fetch.of_items:
+        raise BadProject(
+            f"[fetches.{name}] needs key and columns: which columns of a row the call "
+            "brings, by which others"
+        )
+    if not records and not fetch.of_items:
+        raise BadProject(
+            f"[fetches.{name}] has a key and columns, which are of records; of texts "
+            "and images, a fetch brings a vector of the item itself, by `from` alone"
+        )
 
 
 def _faults(
@@ -140,7 +171,12 @@ def _faults(
 def _check_times(fetches: Mapping[str, FetchTerms]) -> None:
     """Raise BadProject unless the arrival times of all fetches are known together."""
     for name, fetch in fetches.items():
-        if (fetch.source is None) == (fetch.times is None):
+        if fetch.of_items and fetch.source is None:
+            raise BadProject(
+                f"[fetches.{name}] needs `from`, a file with the call: it brings the "
+                "vectors to train on"
+            )
+        if not fetch.of_items and (fetch.source is None) == (fetch.times is None):
             raise BadProject(
                 f"[fetches.{name}] needs exactly one of `from`, a file with the call, "
                 "which is then timed, and `times`, a file of arrival times"

@@ -82,8 +82,8 @@ def _check_fetches(package: Package) -> None:
     fault = fault_of(package.fetches, package.features, package.arrivals, package.kind)
     if fault:
         raise BadIndexFile(f"damaged: {fault}")
-    if package.fetches and (package.kind != "record" or _unit_of(package) != "s"):
-        raise BadIndexFile("damaged: fetches are only for records, and for seconds")
+    if package.fetches and _unit_of(package) != "s":
+        raise BadIndexFile("damaged: fetches are only for budgets of seconds")
     if not np.isin(package.gains.pairs, package.masks).all():
         raise BadIndexFile("damaged: it has gains of sets that are no candidates")
 
