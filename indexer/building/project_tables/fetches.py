@@ -92,7 +92,8 @@ def check_fetches(
         if not one.of_items and not (one.key and one.columns):
             lacks = "columns" if one.key else "key"
             raise BadProject(f"[fetches.{name}] has no {lacks}")
-        if data.items is None:  # else the kind is known when the items are read
+        # else the kind is known when the items are read
+        if data.table is not None or data.images is not None or data.texts is not None:
             check_kind(name, one, records=data.table is not None)
     counted = [unit for unit, weight in weights.items() if weight and unit != "s"]
     if counted or not weights.get("s"):

@@ -419,7 +419,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "too many": ({"fetches": MANY}, "has 17 fetches; 16 are the most"),
     "images": (
         {"fetches": {"f": ONE}, "data": {"images": "photos"}},
-        "[fetches] brings columns of records; [data] names images or texts",
+        "[fetches.f] has a key and columns, which are of records; of texts and images",
     ),
     "money": (
         {"fetches": {"f": ONE}, "costs": {"weights": {"s": 1.0, "usd": 1.0}}},
