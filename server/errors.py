@@ -1,5 +1,6 @@
 """Errors of the server, and the HTTP and gRPC status of every error."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from polydom.features.errors import (
 )
 from polydom.features.figures import show_us
 from polydom.features.sizes import Size, show_size
+from polydom.features.wording import listed
 
 
 class Unauthorized(PolydomError):
@@ -110,6 +112,22 @@ class TooLittleLeft(NothingFits):
         self.args = (
             f"{there} of {of} are left, below the cheapest model's {than} for an item "
             f"of size {show_size(size)}",
+        )
+
+
+class NotFetched(NothingFits):
+    """Fetches did not bring columns without which no accepted answer is left.
+
+    `states` are those of the index's fetches, by name.
+    """
+
+    def __init__(self, states: Mapping[str, str]) -> None:
+        unmet = {n: s for n, s in states.items() if s not in ("given", "came", "kept")}
+        own = [f"{name} ({state})" for name, state in unmet.items()]
+        PolydomError.__init__(
+            self,
+            "nothing that was asked for can be answered without columns that fetches "
+            f"did not bring within the budget: {listed(own)}",
         )
 
 

@@ -38,6 +38,9 @@ class FetchOutcome(msgspec.Struct, frozen=True):
     hoped: float
     # True if a fetch was not asked for that the record has the key of
     spared: bool
+    # Expected quality if every fetch that the record has the key of had come in time;
+    # 0 unless `on_infeasible` is "error"
+    possible: float = 0.0
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -401,6 +401,10 @@ class RecordFetches:
         hoped = 0.0
         if missed:
             hoped = self._rule.quality(request, gaps, waiting.left, missed)
+        possible = 0.0
+        if request.on_infeasible == "error":
+            unmet = waiting.able & ~waiting.came
+            possible = self._rule.quality(request, gaps, waiting.left, unmet)
         fetched = {
             fetch.name: self._fact(waiting, u) for u, fetch in enumerate(self._stored)
         }
@@ -412,6 +416,7 @@ class RecordFetches:
             waiting.price,
             hoped,
             spared=bool(waiting.able & ~asked),
+            possible=possible,
         )
         return replace(request, item=item, read_s=now_s, fetches=outcome)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from polydom.features.errors import PolydomError
+from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item
 
 from ..engine.budget import MoneyBudget
@@ -234,8 +234,8 @@ class ServedModel:
         first = replace(first, fetches=arrived.fetches)
         try:
             outcome, execution = await computing
-        except PolydomError:
-            if not waiting.came:
+        except PolydomError as error:
+            if not waiting.came and not isinstance(error, BadItem):
                 raise
             return await self._answer_fetched(arrived, times)
         if not waiting.came or execution is None or execution.stopped:

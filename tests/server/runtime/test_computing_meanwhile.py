@@ -127,3 +127,11 @@ def test_a_record_without_its_own_text_uses_what_came(client: TestClient) -> Non
     found = ask(client, {"id": "0.01"}, fetch="all")
     assert not any("note" in name for name in found["features"])
     assert any("remark" in name or name == "orders" for name in found["features"])
+
+
+def test_a_late_fetch_is_told_if_nothing_else_may_answer(client: TestClient) -> None:
+    terms = {"budget_ms": 400, "fetch": "all", "on_infeasible": "error"}
+    reply = client.post("/v1/predict", json={"record": {"id": "30 fails"}, **terms})
+    assert (reply.status_code, reply.json().get("code")) == (504, "nothing_fits"), (
+        reply.text
+    )

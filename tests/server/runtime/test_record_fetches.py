@@ -217,6 +217,25 @@ def test_a_source_that_is_down_costs_nothing_and_comes_back(
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("key", [f"{NEVER_S} late", "0.0 raises"])
+def test_what_a_fetch_did_not_bring_is_no_fault_of_the_record(
+    client: TestClient, key: str
+) -> None:
+    terms = {"on_infeasible": "error", "min_quality": 0.8, "budget_ms": 300}
+    record: dict[str, Any] = {**GIVEN, "job": "clerk", "customer_id": key}
+    reply = client.post("/v1/predict", json={"record": record, **terms})
+    assert (reply.status_code, reply.json()["code"]) == (504, "nothing_fits")
+    state = "late" if "late" in key else "failed"
+    # a busy machine may wake the request too late for anything
+    assert f"orders ({state})" in reply.text or "are left, below" in reply.text
+    # without a key, and where the caller forbids the fetch, it is the caller's
+    for lacking in ({"record": {**GIVEN, "job": "clerk"}}, {"fetch": "never"}):
+        body: dict[str, Any] = {"record": record, **terms, **lacking}
+        reply = client.post("/v1/predict", json=body)
+        assert (reply.status_code, reply.json()["code"]) == (400, "bad_item")
+        assert "give those of history" in reply.text
+
+
 def test_many_records_wait_at_once(client: TestClient) -> None:
     def one(number: int) -> Any:
         return ask(client, f"0.3{number:03d}", 30_000, fetch="all")
