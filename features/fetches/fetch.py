@@ -38,6 +38,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "batch": (1, MOST),
     "at_once": (1, MOST),
     "hedge": (0, 0.5),
+    "width": (1, MOST_COLUMNS),
 }
 FLOATS = frozenset({float})
 WHOLE = 2.0**63  # from here on, a whole number stays a float

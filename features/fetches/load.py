@@ -14,6 +14,7 @@ from ..errors import BadFeature, BadFetch
 from ..loading import run_file
 from ..wording import describe_decode_error, nearest
 from .fetch import Fetch, ItemFetch
+from .from_embeddings import EmbeddingsTerms, embeddings_fetch
 from .from_feast import FeastTerms, feast_fetch
 from .from_http import HttpTerms, http_fetch
 from .from_postgres import PostgresTerms, postgres_fetch
@@ -27,6 +28,7 @@ CONNECTORS: Mapping[str, tuple[type[Terms], Callable[[str, Any], Fetch]]] = {
     "postgres": (PostgresTerms, postgres_fetch),
     "http": (HttpTerms, http_fetch),
     "feast": (FeastTerms, feast_fetch),
+    "embeddings": (EmbeddingsTerms, embeddings_fetch),
 }
 
 
@@ -98,9 +100,10 @@ def _fetch_of_table(name: str, content: Any) -> Fetch:
         raise BadFetch(f"{name} is no table; each fetch is one, such as [orders]")
     kinds = [kind for kind in CONNECTORS if kind in content]
     if len(kinds) != 1:
+        *others, last = CONNECTORS
         raise BadFetch(
             f"fetch {name!r} has {' and '.join(kinds) or 'no address'}; one address is "
-            f"needed, of redis, postgres, http or feast{_misspelt(content)}"
+            f"needed, of {', '.join(others)} or {last}{_misspelt(content)}"
         )
     form, make = CONNECTORS[kinds[0]]
     try:

@@ -3,12 +3,13 @@
 A redirect is not followed, so that no other host gets the keys or the headers.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from ..errors import BadFetch, FetchFailed
+from ..errors import BadFetch, FetchFailed, printable
 from .terms import (
     OpenedByLoop,
     Terms,
@@ -23,6 +24,17 @@ LONGEST_BODY = 8 << 20  # bytes of an answer
 PIECE = 64 << 10  # bytes that are read at a time
 SHOWN = 200  # characters of an answer that is an error
 TELLING = ("message", "detail", "error")  # members of a JSON object that is an error
+LOCKED = (401, 403)  # statuses whose sentences may quote a header
+# Characters from which a header may be a secret, and of which an error quotes a text
+SECRET, QUOTED = 8, 12
+
+
+class Refused(FetchFailed):
+    """A service answered with another `status` than 200."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Posts:
@@ -62,6 +74,8 @@ class Posts:
         }
         for header, value in headers.items():
             sent[header] = _header(f"{where}: the header {header!r}", header, value)
+        words = (word for header in headers for word in sent[header].split())
+        self._secrets = [word for word in words if len(word) >= SECRET]
 
         def open_session() -> Any:
             return library.ClientSession(
@@ -74,41 +88,66 @@ class Posts:
 
         self.session = OpenedByLoop(open_session, lambda session: session.close())
 
-    async def send(self, body: bytes) -> bytes:
-        """Return the answer to a body; raise FetchFailed if its status is not 200."""
+    async def send(
+        self, body: bytes, longest: int = LONGEST_BODY, hidden: Iterable[str] = ()
+    ) -> bytes:
+        """Return the answer to a body, of at most `longest` bytes.
+
+        Raises Refused if its status is not 200; the message has what the service says,
+        unless that quotes a header or one of the texts in `hidden`. Raises FetchFailed
+        if there is no answer, or if it is too long.
+        """
         try:
             try:
-                status, answer = await self._post(body)
+                status, again, answer = await self._post(body, longest)
             except self._closed:
                 if not self._reads:
                     raise
-                status, answer = await self._post(body)
+                status, again, answer = await self._post(body, longest)
         except self._errors as error:
             raise failed(self.name, self.place, error, self._at_most_s) from error
         if status != 200:
-            raise FetchFailed(
-                f"fetch {self.name!r}: {self.place} answered with status {status}; 200 "
-                f"is needed: {_told_by(answer)[:SHOWN]}"
+            said = "" if status in LOCKED else self._told_by(answer, [*hidden])
+            raise Refused(
+                f"fetch {self.name!r}: {self.place} answered with status {status}"
+                f"{again}; 200 is needed{said and f': {said}'}",
+                status,
             )
         return answer
 
-    async def _post(self, body: bytes) -> tuple[int, bytes]:
+    async def _post(self, body: bytes, longest: int) -> tuple[int, str, bytes]:
+        """Return a status, when the service says to ask again, and the body."""
         async with self.session.pool().post(
             self._address, data=body, allow_redirects=False
         ) as response:
-            return response.status, await self._read(response)
+            again = response.headers.get("Retry-After", "")[:SHOWN]
+            if again:
+                again = f" (Retry-After: {printable(again)})"
+            return response.status, again, await self._read(response, longest)
 
-    async def _read(self, response: Any) -> bytes:
-        """Return the body; raise FetchFailed if it is longer than `LONGEST_BODY`."""
+    async def _read(self, response: Any, longest: int) -> bytes:
+        """Return the body; raise FetchFailed if it is longer than `longest` bytes."""
         body = bytearray()
         async for piece in response.content.iter_chunked(PIECE):
             body += piece
-            if len(body) > LONGEST_BODY:
+            if len(body) > longest:
                 raise FetchFailed(
                     f"fetch {self.name!r}: {self.place} answered with more than "
-                    f"{LONGEST_BODY >> 20} MiB"
+                    f"{longest / (1 << 20):.3g} MiB"
                 )
         return bytes(body)
+
+    def _told_by(self, body: bytes, hidden: list[str]) -> str:
+        """Return the sentence in the body of an error, or the body itself.
+
+        With texts to hide, only what stands before the first brace or bracket, since
+        what follows may be the request.
+        """
+        said = _sentence(body.decode("utf-8", "replace"))
+        if hidden:
+            said = re.split(r"[{\[]", said)[0].strip()
+        secrets = [*self._secrets, *(text[:QUOTED] for text in hidden)]
+        return "" if any(one in said for one in secrets) else said[:SHOWN]
 
 
 def _header(where: str, name: str, value: str) -> str:
@@ -118,17 +157,18 @@ def _header(where: str, name: str, value: str) -> str:
     return text
 
 
-def _told_by(body: bytes) -> str:
-    """Return the sentence in the body of an error, or the body itself."""
-    text = body.decode("utf-8", "replace")
+def _sentence(text: str) -> str:
+    """Return the sentence in the JSON of an error, or the text itself."""
     said: Any = text
     try:
-        while isinstance(said, str):  # Feast writes an object into a JSON string
-            text = said
-            said = msgspec.json.decode(said)
-    except msgspec.MsgspecError:
+        while True:
+            if isinstance(said, str):  # Feast writes an object into a JSON string
+                text = said
+                said = msgspec.json.decode(said)
+            elif isinstance(said, dict):  # OpenAI writes an object into an object
+                told = (said[name] for name in TELLING if name in said)
+                said = next((one for one in told if isinstance(one, str | dict)), None)
+            else:
+                return text
+    except (msgspec.MsgspecError, RecursionError):
         return text
-    if isinstance(said, dict):
-        told = (said[name] for name in TELLING if isinstance(said.get(name), str))
-        return next(told, text)
-    return text

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..errors import BadFetch, FetchFailed
+from ..items import Kind
 from .fetch import Call, Close, Columns, Fetch
 
 Pool = TypeVar("Pool")
@@ -66,8 +67,11 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         columns: Columns,
         call: Call,
         close: Close,
-        connect: Callable[[Columns, Columns], Fetch],
+        connect: Callable[[Columns, Columns], Fetch] | None,
         open: Close | None = None,
+        *,
+        kind: Kind = "record",
+        width: int = 0,
     ) -> Fetch:
         """Return a fetch with these terms."""
         return Fetch(
@@ -83,6 +87,8 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             close=close,
             connect=connect,
             open=open,
+            kind=kind,
+            width=width,
         )
 
 

@@ -12,9 +12,9 @@ class Breaker:
     """Tells whether the source of a fetch is down.
 
     A source is up at first. It goes down when `FAILURES` calls in a row have failed,
-    and up when a call succeeds. A call whose answers cannot be used for any of its keys
-    has failed; one usable answer is enough, and that there is nothing for a key is one.
-    While a source is down, only probes are sent.
+    and up when a call succeeds. A call has succeeded if it brought an answer for each
+    key, even if there is nothing for it or the answer cannot be used. While a source is
+    down, only probes are sent.
     """
 
     __slots__ = ("_failures", "_probe_s", "down")
@@ -25,7 +25,7 @@ class Breaker:
         self._probe_s = inf  # time from which the next probe may be sent
 
     def came(self) -> None:
-        """Count a call that brought a usable answer in time."""
+        """Count a call that brought answers in time."""
         self._failures = 0
         self.down = False
 

@@ -14,14 +14,17 @@ from tools.generated_parts import table
 
 from .project_keys import HEAD, attributes, default_of, toml, values
 
-WHOLE = ("batch", "at_once")
+WHOLE = ("batch", "at_once", "width")
 # What arguments of the decorator take that are no numbers
 TAKES = {
     "key": "list of texts",
     "columns": "list of texts",
+    "kind": '`"text"`, `"image"`',
     "name": "text",
     "close": "async function",
 }
+# Arguments of which some are given, for records or for other items
+EITHER = ("key", "columns", "kind", "width")
 
 
 def parts() -> dict[str, str]:
@@ -35,12 +38,13 @@ def parts() -> dict[str, str]:
 
 
 def rows(form: type[Terms]) -> Iterator[tuple[str, str, str, str]]:
-    """A row for each term of a form that is not a term of all forms."""
+    """A row for each term of a form that is no term of all forms with its default."""
     hints, told = get_type_hints(form), attributes(form)
-    common = Terms.__struct_fields__ if form is not Terms else ()
+    fields = msgspec.structs.fields(Terms) if form is not Terms else ()
+    common = {field.encode_name: default_of("", field) for field in fields}
     for field in msgspec.structs.fields(form):
         name = field.encode_name
-        if name not in common:
+        if common.get(name) != default_of(name, field):
             takes = number(name) or ", ".join(values(hints[name]))
             yield f"`{name}`", takes, default_of(name, field), told[name]
 
@@ -50,7 +54,8 @@ def arguments() -> Iterator[tuple[str, str, str, str]]:
     told = attributes(fetch)
     for name, one in inspect.signature(fetch).parameters.items():
         takes = number(name) or TAKES[name]
-        yield f"`{name}`", takes, default(one.default), told[name]
+        shown = "" if name in EITHER else default(one.default)
+        yield f"`{name}`", takes, shown, told[name]
 
 
 def number(name: str) -> str:
@@ -65,6 +70,4 @@ def number(name: str) -> str:
 
 def default(value: Any) -> str:
     """A default of an argument; nothing where what it does tells."""
-    if value is inspect.Parameter.empty:
-        return "needed"
     return "" if value is None else f"`{toml(value)}`"

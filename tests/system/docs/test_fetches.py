@@ -23,10 +23,12 @@ def test_the_toml_example_is_a_file_of_fetches(
 ) -> None:
     monkeypatch.setenv("HISTORY_URL", "postgresql://localhost/history")
     monkeypatch.setenv("SCORE_TOKEN", "secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
     (example,) = blocks(PAGE, "toml")
     file = tmp_path / "fetches.toml"
     file.write_text(example, "utf-8")
-    assert [*load_fetches([file])] == ["orders", "history", "score", "driver"]
+    names = ["orders", "history", "score", "driver", "embedding"]
+    assert [*load_fetches([file])] == names
 
 
 def test_the_python_example_brings_what_its_lists_say(tmp_path: Path) -> None:
