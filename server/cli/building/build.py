@@ -89,8 +89,10 @@ def build(
     if not as_json:
         show_times(times, Console())
         own = "".join(f" --features {file}" for file in plan.features.files)
+        sources = dict.fromkeys(one.source for one in plan.fetches.values())
+        fetches = "".join(f" --fetches {file}" for file in sources if file)
         typer.echo(
-            f"wrote {output}; next: polydom serve {output}{own}\n"
+            f"wrote {output}; next: polydom serve {output}{own}{fetches}\n"
             f"how good it is on other labelled items: polydom evaluate {output}{own} "
             f"TEST --budgets 1,5,20"
         )
