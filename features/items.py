@@ -113,10 +113,10 @@ def make_item(
         return text_item(content, pair=pair)
     if isinstance(content, MAPPINGS) and kind in ("record", None):
         return record_item(content)
-    came = type(content).__name__
-    if kind is not None:
-        raise BadItem(f"a {kind} was expected, not {came}")
-    if not isinstance(content, Item):
+    if not isinstance(content, Item) or kind not in (content.kind, None):
+        came = type(content).__name__
+        if kind is not None:
+            raise BadItem(f"a {kind} was expected, not {came}")
         raise BadItem(f"an item is bytes, str or a mapping; this is {came}")
     if content.pair == pair:
         return content

@@ -253,13 +253,13 @@ def fetch(
     Parameters
     ----------
     key
-        Columns of a record whose values make a key, in order.
+        Of records: columns whose values make a key, in order.
     columns
-        Columns that the function brings.
+        Of records: columns that the function brings.
     kind
-        Kind of the items, "text" or "image", instead of a key and columns.
+        Kind of the items, for texts and images, instead of a key and columns.
     width
-        Numbers in the vector that the function brings for a text or an image.
+        Of texts and images: numbers in the vector that the function brings for each.
     name
         Name of the fetch; None for the function's name.
     at_most_ms

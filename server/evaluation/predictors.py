@@ -2,7 +2,7 @@
 
 import runpy
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import reduce
 from math import isfinite
 from operator import and_
@@ -162,7 +162,8 @@ def fixed_plans(
 
 def _withheld(translator: Translator, item: LabelledItem) -> int:
     """Return a mask of the features whose columns an item lacks; -1 for a bad item."""
-    if not isinstance(item.payload, Mapping):
+    package = translator.planner.package
+    if package.kind != "record" and not package.fetches:  # spares decoding
         return 0
     try:
         return translator.read(item.payload).withheld

@@ -18,6 +18,7 @@ from ..runtime.translator import AtOnce
 from ..runtime.warm_up import open_translator
 from ..schema.wire import Answer, Terms
 from .comparison import Comparison
+from .item_vectors import with_vectors
 from .labelled_items import LabelledItems, read_labelled
 from .metrics import ClassMetrics, Metrics, NumericMetrics
 from .predictors import (
@@ -71,6 +72,7 @@ class EvaluationRun:
     seed: int = 0
     repeat: int = 1
     exact: bool = False
+    fetches: Sequence[Path] = ()
     simulate_fetches: bool = False
     max_price: float | None = None
     progress: Progress = field(default_factory=Silence)
@@ -100,6 +102,10 @@ class EvaluationRun:
             whole=bool(self.against),
             progress=self.progress,
         )
+        if self.fetches:
+            self.labelled = with_vectors(
+                self.labelled, self.fetches, self._index, self._package, self.progress
+            )
         if self.simulate_fetches:
             refuse_simulation(self._package, self.labelled.items)
         self._prior = Prior(self._index, self._package)
@@ -164,6 +170,8 @@ class EvaluationRun:
 
     def _refuse_options(self) -> None:
         """Raise BadInput if options about fetches do not fit together."""
+        if self.fetches and self.server is not None:
+            raise BadInput("--fetches is for this process; a server fetches for itself")
         if self.max_price is not None and not self.simulate_fetches:
             raise BadInput("--max-price is for --simulate-fetches: give that, too")
         if self.server is not None and self.simulate_fetches:
@@ -250,10 +258,20 @@ class EvaluationRun:
         fetches = self._package.fetches
         if fetches and self.server is None and not self.simulate_fetches:
             names = ", ".join(fetch.name for fetch in fetches)
-            remarks.append(
-                f"columns of fetches ({names}) are taken from the items, without any "
-                "wait; --simulate-fetches lets them come as late as in the build"
+            late = (
+                ", without any wait; --simulate-fetches lets them come as late as in "
+                "the build"
             )
+            if self._package.kind == "record":
+                remark = f"columns of fetches ({names}) are taken from the items{late}"
+            elif self.fetches:
+                remark = f"vectors of fetches ({names}) are there{late}"
+            else:
+                remark = (
+                    f"answers do without the vectors of fetches ({names}); --fetches "
+                    "FILE brings them"
+                )
+            remarks.append(remark)
         if labelled.unreadable:
             name, why = labelled.unreadable[0]
             number = len(labelled.unreadable)

@@ -14,12 +14,13 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.features.fetches.answers import Values
 from polydom.features.fetches.fetch import Key
-from polydom.features.items import Value
+from polydom.features.items import Item, Value
 from polydom.features.wording import listed
 from polydom.indexer.index.package import Package
 
@@ -29,6 +30,9 @@ from ..runtime.record_fetches import RecordFetches
 from ..runtime.translator import AtOnce, Translator
 from ..schema.wire import Answer, Terms
 from .labelled_items import LabelledItem
+
+# A record, or a text or an image with its vectors
+Payload = Mapping[str, Value] | Item
 
 
 class SkippingClock:
@@ -127,9 +131,10 @@ class _DrawnFetch:
 
 
 class SimulatedFetches:
-    """Answers records as a server would that has the fetches of the index.
+    """Answers items as a server would that has the fetches of the index.
 
-    The columns that fetches bring are taken from each record. Each answer draws one row
+    The columns that fetches bring are taken from each record, and the vectors from each
+    text or image. Each answer draws one row
     of the index's arrival times. `clock` has to be the planner's clock. A record has
     the keys that are no features, even if its items lack these columns. No fetch fails
     before the end of a wait, nothing is kept for later records, and the event loop is
@@ -150,8 +155,8 @@ class SimulatedFetches:
         keys -= {*translator.known_columns.bits}
         self._keys: dict[str, Value] = dict.fromkeys(keys, 0)
 
-    def asker(self, seed: int) -> Callable[[Terms, Mapping[str, Value]], Answer]:
-        """Return a function from terms and a record to an answer.
+    def asker(self, seed: int) -> Callable[[Terms, Payload], Answer]:
+        """Return a function from terms and an item to an answer.
 
         Functions with the same seed draw the same arrival times for their first answer,
         for their second, and so on. The answer's `fetch_us` is how long it would have
@@ -159,18 +164,22 @@ class SimulatedFetches:
         """
         return partial(self._ask, np.random.default_rng(seed))
 
-    def _ask(
-        self, rng: np.random.Generator, terms: Terms, payload: Mapping[str, Value]
-    ) -> Answer:
+    def _ask(self, rng: np.random.Generator, terms: Terms, payload: Payload) -> Answer:
         draw = self._draws[rng.integers(len(self._draws))].tolist()
+        values, own = self._divided(payload)
         for source, after_s in zip(self._sources, draw, strict=True):
-            source.after_s, source.values = after_s, payload
-        own = {**self._keys, **payload}
-        own = {name: value for name, value in own.items() if name not in self._fetched}
+            source.after_s, source.values = after_s, values
         return self._loop.run_until_complete(self._answer(terms, own))
 
-    async def _answer(self, terms: Terms, record: Mapping[str, Value]) -> Answer:
-        request = self._at_once.begin(terms, record)
+    def _divided(self, payload: Payload) -> tuple[Values, Payload]:
+        """Return what fetches will bring, and the item without it."""
+        if isinstance(payload, Item):
+            return payload.brought or {}, replace(payload, brought=None)
+        own = {**self._keys, **payload}
+        return payload, {n: value for n, value in own.items() if n not in self._fetched}
+
+    async def _answer(self, terms: Terms, item: Payload) -> Answer:
+        request = self._at_once.begin(terms, item)
         try:
             waiting = self._fetches.send(request, terms)
             if waiting is not None:
@@ -195,6 +204,12 @@ def refuse_simulation(package: Package, items: Sequence[LabelledItem]) -> None:
     """Raise BadInput if there are no fetches, or no values that they could bring."""
     if not package.fetches:
         raise BadInput("--simulate-fetches: the index has no fetches")
+    if package.kind != "record":
+        if not isinstance(items[0].payload, Item):
+            raise BadInput(
+                "--simulate-fetches: --fetches FILE has to bring the vectors"
+            )
+        return
     named: set[Any] = set().union(*(item.payload for item in items))
     if lacking := sorted(fetched_columns(package) - named):
         raise BadInput(

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
+from msgspec import UNSET
+
 from polydom.features.errors import BadItem
 from polydom.features.items import Value
 from polydom.indexer.index.built_facts import BuiltGaps
@@ -22,6 +24,7 @@ class KnownColumns(ColumnNeeds):
     `names` are all these columns, and the key columns of `fetches`. `texts` are those
     that hold words, dates or free text. A feature that is a function may read any
     column; if there is one, `names` is empty, and every record passes the check.
+    Vectors of texts and images have no names either.
     """
 
     def __init__(
@@ -33,8 +36,8 @@ class KnownColumns(ColumnNeeds):
         own, keys = list(features), [name for one in fetches for name in one.key]
         super().__init__(own, gaps, fetches)
         self.texts = frozenset[str]().union(*map(_strings, own))
-        reads_any = any(feature.reads is None for feature in own)
-        self.names = () if reads_any else tuple(dict.fromkeys([*self.bits, *keys]))
+        nameless = any(one.reads is None or one.fetched is not UNSET for one in own)
+        self.names = () if nameless else tuple(dict.fromkeys([*self.bits, *keys]))
         self._known = frozenset(self.names)
 
     def check(self, record: Mapping[str, Value]) -> None:

@@ -4,10 +4,9 @@ A build asks for the vector of every item once. What came is kept in the cache a
 since a call may cost money; an interrupted build asks only for the rest.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject, FetchFailed
-from polydom.features.fetches.fetch import LONGEST_S, Fetch
-from polydom.features.fetches.timing import outside_loops
-from polydom.features.items import Item
+from polydom.features.fetches.fetch import Fetch
+from polydom.features.fetches.vector_calls import VectorCalls
 
-from ...progress import OnProgress, Progress, skip
+from ...progress import Progress, skip
 from ..cache import Array, Cache, digest
 from .dataset import Dataset
 from .stored_items import StoredItems, digest_of
@@ -28,11 +26,7 @@ from .stored_items import StoredItems, digest_of
 log = logging.getLogger("polydom")
 
 STAGE = "fetching vectors"
-# Seconds before each further try of a call that failed; a source may limit its calls.
-PAUSES_S = 1.0, 2.0, 4.0, 8.0
 KEEP = 1024  # vectors that are asked for before they are written to the cache
-# Calls that fail for good before anything came, after which the build stops.
-HOPELESS = 3
 
 Vectors = NDArray[np.float32]
 
@@ -82,32 +76,35 @@ def _vectors_of(
     missing = [k for k, own in enumerate(digests) if own not in known]
     # equal items are asked for once
     asked = [*{digests[k]: k for k in missing}.values()]
-    failures: list[FetchFailed] = []
+
+    def payload(place: int) -> Any:
+        return dataset.items[place].payload
+
     if not asked:
         skip(progress, STAGE)
         return np.stack([known[own] for own in digests])
+    before = len(digests) - len(asked)
     with progress.stage(STAGE, len(digests)) as on_progress:
-        done = len(digests) - len(asked)
-        on_progress(done)
+        on_progress(before)
+        calls = VectorCalls(fetch, payload, lambda count: on_progress(before + count))
         for start in range(0, len(asked), KEEP):
             places = asked[start : start + KEEP]
-            asking = _Asking(dataset, fetch, on_progress, done + start, failures)
             try:
-                asking.run(places)
+                calls.run(places)
             finally:  # also after an interruption
-                own = {digests[k]: vector for k, vector in asking.found.items()}
-                _keep(cache, group, own)
-            known |= own
-            if failures and not known:
+                came = [k for k in places if k in calls.found]
+                _keep(cache, group, {digests[k]: calls.found[k] for k in came})
+            if calls.failures and not calls.found and not known:
                 raise BadProject(
                     f"[fetches.{fetch.name}] brought nothing for the first "
-                    f"{len(places)} items: {failures[0]}"
+                    f"{len(places)} items: {calls.failures[0]}"
                 )
+    known |= {digests[k]: vector for k, vector in calls.found.items()}
     vectors = np.full((len(digests), fetch.width), np.nan, np.float32)
     for k, own_digest in enumerate(digests):
         if own_digest in known:
             vectors[k] = known[own_digest]
-    _say_lacking(dataset, fetch, vectors, failures)
+    _say_lacking(dataset, fetch, vectors, calls.failures)
     return vectors
 
 
@@ -163,71 +160,3 @@ def _keep(cache: Cache, group: str, own: Mapping[bytes, Vectors]) -> None:
         "vectors": np.stack([*own.values()]),
     }
     cache.store(f"{group}/{digest(digests.tobytes())}", {}, arrays)
-
-
-@dataclass
-class _Asking:
-    """Calls of one fetch for some items of a data set."""
-
-    dataset: Dataset
-    fetch: Fetch
-    on_progress: OnProgress
-    done: int  # Items that were done before
-    failures: list[FetchFailed]  # Is added to
-    # Vectors that came, by the place of the item
-    found: dict[int, Vectors] = field(default_factory=dict)
-
-    def run(self, places: Sequence[int]) -> None:
-        """Ask for the vectors of the items at some places."""
-        outside_loops(lambda: asyncio.run(self._ask_all(places)))
-
-    async def _ask_all(self, places: Sequence[int]) -> None:
-        batch = self.fetch.batch
-        starts = range(0, len(places), batch)
-        batches = iter([places[start : start + batch] for start in starts])
-
-        async def ask_some() -> None:
-            for some in batches:
-                if not self.found and len(self.failures) >= HOPELESS:
-                    return
-                await self._ask(some)
-                self.done += len(some)
-                self.on_progress(self.done)
-
-        at_once = min(self.fetch.at_once, len(starts))
-        try:
-            await asyncio.gather(*(ask_some() for _ in range(at_once)))
-        finally:
-            if self.fetch.close is not None:
-                await self.fetch.close()
-
-    async def _ask(self, places: Sequence[int]) -> None:
-        """Ask for some items, again after a pause for those that failed."""
-        left, failure = [*places], None
-        for pause_s in (*PAUSES_S, None):
-            brought = await self._call([self.dataset.items[k] for k in left])
-            failed = []
-            for k, one in zip(left, brought, strict=True):
-                if isinstance(one, FetchFailed):
-                    failed.append(k)
-                    failure = one
-                elif one is not None:
-                    self.found[k] = one[self.fetch.name]
-            left = failed
-            if not left or pause_s is None:
-                break
-            await asyncio.sleep(pause_s)
-        if left and failure is not None:
-            self.failures.append(failure)
-
-    async def _call(self, items: Sequence[Item]) -> Sequence[Any]:
-        fetch = self.fetch
-        try:
-            async with asyncio.timeout(LONGEST_S):
-                keys = [(item.payload,) for item in items]
-                return await fetch.bring(keys, LONGEST_S)
-        except TimeoutError:
-            late = f"the call took longer than {LONGEST_S:g} s"
-            return [FetchFailed(late)] * len(items)
-        except FetchFailed as error:
-            return [error] * len(items)

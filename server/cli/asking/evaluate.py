@@ -76,11 +76,20 @@ TokenFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="With --url: file that holds the bearer token."),
 ]
+FetchFiles = Annotated[
+    list[Path],
+    typer.Option(
+        "--fetches",
+        metavar="FILE",
+        help="Of texts and images: a .py or .toml file with the index's fetches, which "
+        "are asked for the vector of each item. May be given several times.",
+    ),
+]
 SimulateFetches = Annotated[
     bool,
     typer.Option(
         "--simulate-fetches",
-        help="Let columns of fetches come as late as in the index's build, or not at "
+        help="Let what fetches bring come as late as in the index's build, or not at "
         "all, without asking any source.",
     ),
 ]
@@ -119,6 +128,7 @@ def evaluate(
     seed: Seed = 0,
     repeat: Repeat = 1,
     exact: Exact = False,
+    fetches: FetchFiles = [],  # noqa: B006
     simulate_fetches: SimulateFetches = False,
     max_price: MaxPrice = None,
     against: Against = [],  # noqa: B006
@@ -163,6 +173,7 @@ def evaluate(
             seed=seed,
             repeat=repeat,
             exact=exact,
+            fetches=fetches,
             simulate_fetches=simulate_fetches,
             max_price=max_price,
             progress=ProgressBars(threaded=False),
