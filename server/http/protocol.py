@@ -22,6 +22,7 @@ from .raw_request import (
     PROBING,
     Direct,
     IncomingRequest,
+    Later,
     RawRequest,
     framing_of,
     is_probe,
@@ -172,8 +173,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Mark the caller as disconnected, and stop all timers."""
         self.caller.gone = True
-        if self._request.answerer is not None:
-            self._begin_cycle()
+        self._hand_over()
         self._next, self._delayed = NOTHING, b""
         self._clear_unparsed()
         self._stop_timer()
@@ -194,8 +194,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Return True if an answer is unfinished or unparsed bytes are left."""
         if self._flow.unparsed or self._next is WAITING:
             return True
-        answered = self.cycle is None or self.cycle.response_complete
-        return self._next is REQUEST and not answered
+        return self._next is REQUEST and not self._is_answered()
 
     def _close_if_ended(self) -> None:
         if self.caller.ended and not (
@@ -256,6 +255,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _keep_second_request(self, data: bytes) -> None:
         """Keep a second request's bytes, and replace the parser that failed at them."""
+        self._hand_over()  # as only the old parser knows the first request's method
         self._begins_behind, self.parser = False, self._new_parser()
         self._keep(
             data, data.find(END) + len(END) + (length_in(self._request.headers) or 0)
@@ -481,6 +481,22 @@ class HttpProtocol(HttpToolsProtocol):
         for piece in pieces:
             self.on_body(piece)
 
+    def _hand_over(self) -> None:
+        """Let an ASGI cycle answer the latest request, if nothing has answered it."""
+        later = self._request.later
+        if later is not None:
+            self._continue_in_cycle(later.stop())
+        elif self._request.answerer is not None:
+            self._begin_cycle()
+
+    def _continue_in_cycle(self, planned: object) -> None:
+        """Let an ASGI cycle answer a complete request that waited without one."""
+        request = self._request
+        request.later = None
+        self._begin_cycle(planned)
+        self.cycle.keep_alive = request.keeps  # the parser does not know it any more
+        super().on_message_complete()
+
     def on_body(self, body: bytes) -> None:
         """Pass a piece of the body to the ASGI cycle, or keep it if none has started.
 
@@ -510,9 +526,14 @@ class HttpProtocol(HttpToolsProtocol):
         self._next = REQUEST
         request = self._request
         if request.answerer is not None:
+            request.keeps = self._keeps()
             answer = request.answerer(self._raw_request())
             if isinstance(answer, bytes):
                 self._answered(answer)
+                return
+            if isinstance(answer, Later):
+                request.later = answer
+                answer.begin(self._came)
                 return
             self._begin_cycle(answer)
         self._keep_open_if_body_came()
@@ -530,17 +551,36 @@ class HttpProtocol(HttpToolsProtocol):
             self._turn.at_end,
         )
 
+    def _keeps(self) -> bool:
+        """Return True if the connection stays open after this complete request."""
+        # HTTP/1.0 closes, even if it asks for keep-alive
+        return bool(self.parser.should_keep_alive()) and (
+            not self._request.names_connection
+            or self.parser.get_http_version() != "1.0"
+        )
+
+    def _came(self, answer: object) -> None:
+        """Write an answer that was waited for, or let an ASGI cycle continue."""
+        request = self._request
+        if not isinstance(answer, bytes):
+            self._continue_in_cycle(answer)
+            return
+        request.later = None
+        self._answered(answer)
+        self._idle_since_s = time.monotonic()
+        if self._flow.unparsed:
+            self._go_on_soon()
+        else:
+            self._close_if_ended()
+
     def _answered(self, answer: bytes) -> None:
         """Write a response with the JSON `answer`, which was computed without ASGI."""
         # if there are direct functions, there are replies
         assert self._replies is not None
-        request, parser = self._request, self.parser
+        request = self._request
         request.answerer, request.pieces = None, []
-        keeps = parser.should_keep_alive()
-        # HTTP/1.0 closes, even if it asks for keep-alive
-        if keeps and request.names_connection:
-            keeps = parser.get_http_version() != "1.0"
         default = self.server_state.default_headers
+        keeps = request.keeps
         self._send(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
 
     def _send(self, reply: bytes, *, keeps: bool) -> None:
@@ -559,7 +599,9 @@ class HttpProtocol(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection if no request came for the whole keep-alive time."""
         left_s = self._idle_since_s + self.timeout_keep_alive - time.monotonic()
-        if left_s > 0:
+        if self._request.later is not None:
+            self._close_in(self.timeout_keep_alive)
+        elif left_s > 0:
             self._close_in(left_s)
         else:
             self._close()
@@ -603,16 +645,22 @@ class HttpProtocol(HttpToolsProtocol):
         self._leaving = bool(self._flow.unparsed)
         if self._leaving:
             return
-        if self._request.answerer is not None:
-            self._begin_cycle()
+        self._hand_over()
         self._closes_unless_body = False
         super().shutdown()
         self._reader.start()
 
+    def _is_answered(self) -> bool:
+        """Return True if no complete request waits for its answer."""
+        cycle = self.cycle
+        done = cycle is None or cycle.response_complete
+        return done and self._request.later is None
+
     def _is_idle(self) -> bool:
         """Return True if no answer is being written, so that a request may begin."""
-        answered = self.cycle is None or self.cycle.response_complete
-        return answered and not (self.flow.write_paused or self.transport.is_closing())
+        return self._is_answered() and not (
+            self.flow.write_paused or self.transport.is_closing()
+        )
 
     def _delay_or_shed(self, admission: Admission, data: bytes, now_s: float) -> None:
         """Queue a request for admission, or refuse it if the wait is too long."""
@@ -708,8 +756,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Send a reply and close; if another answer has begun, only close."""
         if self.transport.is_closing():
             return
-        if self._request.answerer is not None:
-            self._begin_cycle()  # so that the application counts the abandoned request
+        self._hand_over()  # so that the application counts the abandoned request
         cycle, begun, self._next = self.cycle, self._next is BODY, NOTHING
         if (
             cycle is None

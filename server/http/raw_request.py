@@ -1,6 +1,7 @@
 """Requests answered without ASGI, and functions that read a request's raw bytes."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -42,9 +43,22 @@ class RawRequest(msgspec.Struct, frozen=True, gc=False):
     when_written: Callable[[Callable[[], object]], object]
 
 
+class Later(ABC):
+    """An answer that waits for something that no thread computes."""
+
+    @abstractmethod
+    def begin(self, done: Callable[[object], object]) -> None:
+        """Call `done` once with what a `Direct` function returns at once."""
+
+    @abstractmethod
+    def stop(self) -> object:
+        """Let `done` not be called; return what the application continues with."""
+
+
 # A function that may answer a request: it returns the JSON body of a response with
-# status 200. If it returns another object, the application answers, and finds the
-# object as `planned` in the request's state unless it is None.
+# status 200. If it returns a `Later`, the body comes later. If it returns another
+# object, the application answers, and finds the object as `planned` in the request's
+# state unless it is None.
 Direct = Callable[[RawRequest], object]
 
 
@@ -62,6 +76,8 @@ class IncomingRequest(msgspec.Struct, eq=False):
     names_connection: bool = False  # True if a header `connection` came
     # Function that may answer without an ASGI cycle; None after a cycle begins
     answerer: Direct | None = None
+    later: Later | None = None  # The answer, if it comes later without an ASGI cycle
+    keeps: bool = True  # True to keep the connection open after this answer
     pieces: list[bytes] = []  # Pieces of the body that no ASGI cycle has yet
     passed_bytes: int = 0  # Number of bytes of the body that the ASGI cycle has
 

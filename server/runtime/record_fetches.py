@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -200,33 +200,54 @@ class RecordFetches:
         rows = (rule.row(request, gaps, came, left) for came in (waiting.able, 0))
         return max(planner.time_s(row, request) for row in rows)
 
-    async def arrive(self, request: Request, waiting: Waiting) -> Request:
-        """Wait for fetches; return the request with all columns that have come.
+    def then(
+        self, request: Request, waiting: Waiting, done: Callable[[], object]
+    ) -> None:
+        """Call `done` once the wait for fetches has ended, which may be at once.
 
         The wait ends when every fetch has come or failed, when the rest of the budget
         is needed to answer, or when what may still come gains too little. What has a
         price is bought as late as possible: then most of the free columns have come,
-        and the item may be sure without it.
+        and the item may be sure without it. `settled` then returns the request with all
+        columns that have come. `waiting.stop` ends the wait without a call.
         """
+        waiting.begin(partial(self._look, request, waiting), done)
+        self._look(request, waiting)
+
+    async def arrive(self, request: Request, waiting: Waiting) -> Request:
+        """Wait as `then` does; return the request with all columns that have come."""
         await self._wait(request, waiting)
         return self.settled(request, waiting)
 
     async def _wait(self, request: Request, waiting: Waiting) -> None:
+        ended = asyncio.get_running_loop().create_future()
+        self.then(request, waiting, partial(ended.set_result, None))
+        try:
+            await ended
+        finally:
+            waiting.stop()
+
+    def _look(self, request: Request, waiting: Waiting) -> None:
+        """End the wait of a record, or set the time to look again."""
+        now_s = self._now()
+        late_s = now_s - waiting.alarm_s
+        if late_s > -TICK_S:
+            self._lag.add(max(late_s, 0.0), now_s)
         while True:
             now_s, until_s = self._now(), self._wait_until(request, waiting)
             # a source may be faster than a timer: then the wait takes one tick
             ends = until_s <= now_s or waiting.until_s - now_s < TICK_S
-            if waiting.undecided:
-                if ends or now_s >= waiting.decide_s:
-                    self._buy(request, waiting)
-                    continue
-                until_s = min(until_s, waiting.decide_s)
-            if ends or request.caller.gone:
+            if not waiting.undecided:
                 break
-            until_s = max(until_s, now_s + TICK_S)
-            late_s = await waiting.next(until_s, self._now)
-            if late_s > -TICK_S:
-                self._lag.add(max(late_s, 0.0), self._now())
+            if not ends and now_s < waiting.decide_s:
+                until_s = min(until_s, waiting.decide_s)
+                break
+            self._buy(request, waiting)
+        if ends or request.caller.gone:
+            waiting.end()
+        else:
+            waiting.alarm_s = max(until_s, now_s + TICK_S)
+            waiting.sleep(waiting.alarm_s - now_s)
 
     def shared_by(self, records: int, terms: Terms) -> Shared:
         """Return what the records of one request share."""

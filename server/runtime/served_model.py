@@ -197,10 +197,24 @@ class ServedModel:
         if not isinstance(begun, Waiting):
             return await self._answer_in_thread(request, begun, times)
         assert self.fetches is not None
-        if self.fetches.overlaps and begun.pending:
+        if self.computes_meanwhile(begun):
             return await self._answer_meanwhile(request, begun, times)
         request = await self.fetches.arrive(request, begun)
         return await self._answer_fetched(request, times)
+
+    def computes_meanwhile(self, waiting: Waiting) -> bool:
+        """Return True if the thread computes features while a record waits."""
+        return bool(self.fetches and self.fetches.overlaps and waiting.pending)
+
+    def begin_fetched(
+        self, request: Request, waiting: Waiting
+    ) -> tuple[Request, Outcome | Choice | None]:
+        """Answer a record whose wait has ended, if the plan is quick.
+
+        Returns what `begin` returns about a request that does not wait.
+        """
+        assert self.fetches is not None
+        return self._begin_late(self.fetches.settled(request, waiting))
 
     async def answer_fetched(
         self, fetched: Request, terms: Terms, began_s: float, times: SendTimes
@@ -258,11 +272,17 @@ class ServedModel:
         self, request: Request, times: SendTimes
     ) -> tuple[Request, Outcome]:
         """Answer a record whose fetches have come, or are left behind."""
-        request = self.translator.weighed_late(request)
-        done = self._at_once(request)
+        request, done = self._begin_late(request)
         if not isinstance(done, Outcome):
             return await self._answer_in_thread(request, done, times)
-        return request, with_fetches(request, done)
+        return request, done
+
+    def _begin_late(self, request: Request) -> tuple[Request, Outcome | Choice | None]:
+        request = self.translator.weighed_late(request)
+        done = self._at_once(request)
+        if isinstance(done, Outcome):
+            done = with_fetches(request, done)
+        return request, done
 
     async def _answer_in_thread(
         self, request: Request, choice: Choice | None, times: SendTimes

@@ -61,10 +61,14 @@ class Waiting:
     """
 
     __slots__ = (
+        "_alarm",
         "_columns",
-        "_woken",
+        "_done",
+        "_look",
+        "_looking",
         "able",
         "after_s",
+        "alarm_s",
         "allowed",
         "arrivals",
         "asked_s",
@@ -108,7 +112,12 @@ class Waiting:
         self.refused = 0
         # time at which the answer has to be begun
         self.until_s = math.inf
-        self._woken: asyncio.Future[None] | None = None
+        self.alarm_s = math.inf  # time up to which the wait sleeps if no fetch ends
+        # Called when the wait ends, and when it may have to
+        self._done: Callable[[], object] | None = None
+        self._look: Callable[[], object] = bool
+        self._looking: asyncio.Handle | None = None  # a call of `_look` that is due
+        self._alarm: asyncio.TimerHandle | None = None
 
     def _in_state(self, *states: str) -> int:
         found = 0
@@ -140,26 +149,47 @@ class Waiting:
                 record.setdefault(name, values.get(name))
         return record
 
-    async def next(self, until_s: float, now: Callable[[], float]) -> float:
-        """Wait until a fetch ends, at most until `until_s` on the clock `now`.
+    def begin(self, look: Callable[[], object], done: Callable[[], object]) -> None:
+        """Begin the wait. `end` will call `done`, and `sleep` lets `look` be called."""
+        self._look, self._done = look, done
 
-        Returns how many seconds after `until_s` the wait ended.
+    def sleep(self, seconds: float) -> None:
+        """Call `look` when a fetch has ended, at the latest after some seconds.
+
+        A timer counts whole ticks, and at least one.
         """
+        for arrival in self.arrivals.values():
+            if arrival.state == "waiting":
+                arrival.then(self._wake)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        ticks = max(math.floor(seconds / TICK_S), 1)
         loop = asyncio.get_running_loop()
-        woken = self._woken = loop.create_future()
-        waiting = [one for one in self.arrivals.values() if one.state == "waiting"]
-        for arrival in waiting:
-            arrival.then(self._wake)
-        ticks = math.floor((until_s - now()) / TICK_S)
-        alarm = loop.call_later(max(ticks, 1) * TICK_S, self._wake)
-        try:
-            await woken
-        finally:
-            alarm.cancel()
-            for arrival in waiting:
+        self._alarm = loop.call_later(ticks * TICK_S, self._wake)
+
+    def end(self) -> None:
+        """End the wait, and call `done`."""
+        done = self._done
+        self.stop()
+        if done is not None:
+            done()
+
+    def stop(self) -> None:
+        """End the wait, and call nothing more; fetches are left behind."""
+        self._done, self._look = None, bool
+        for handle in (self._alarm, self._looking):
+            if handle is not None:
+                handle.cancel()
+        self._alarm = self._looking = None
+        for arrival in self.arrivals.values():
+            if arrival.state == "waiting":
                 arrival.forget(self._wake)
-        return now() - until_s
 
     def _wake(self) -> None:
-        if self._woken is not None and not self._woken.done():
-            self._woken.set_result(None)
+        """Look in the next turn of the loop, as more fetches may end in this one."""
+        if self._looking is None and self._done is not None:
+            self._looking = asyncio.get_running_loop().call_soon(self._look_once)
+
+    def _look_once(self) -> None:
+        self._looking = None
+        self._look()

@@ -1,12 +1,15 @@
 """`POST /v1/predict`: decodes an item, asks a model, and encodes its answer.
 
 `HttpProtocol` calls `Predict.at_once` without ASGI, because an ASGI cycle, a task and
-the framework's routing cost more than a quick plan. If a plan must wait for the
-computing thread, `at_once` returns a `Planned` request, and the ASGI route continues
-with it. In all other cases, and after an error, the route reads the request from the
-start.
+the framework's routing cost more than a quick plan. If a record waits for fetches,
+`at_once` returns a `Fetching`, whose plan is then computed without ASGI, too. If a plan
+must wait for the computing thread, it returns a `Planned` request, and the ASGI route
+continues with it. In all other cases, and after an error, the route reads the request
+from the start.
 """
 
+import contextlib
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -16,15 +19,16 @@ from polydom.features.errors import FeatureFailed
 from polydom.features.items import Item
 
 from ..engine.request import Outcome, Request
-from ..errors import Abandoned, NotReady
+from ..errors import Abandoned, NotReady, Overloaded
 from ..http.body import arrival, read_body
 from ..http.headers import model_in, type_and_budget_in
-from ..http.raw_request import RawRequest
+from ..http.raw_request import Later, RawRequest
 from ..http.reply import JSON, Reply, error_reply, send_and_count
 from ..runtime.admission import HeldBody
 from ..runtime.record_decoder import record_of
 from ..runtime.repository import Repository
 from ..runtime.served_model import Begun, ServedModel
+from ..runtime.waiting import Waiting
 from ..runtime.work_queue import run_off_loop
 from ..schema.bounds import LARGE, USUAL_COLUMNS
 from ..schema.wire import MSGPACK, Terms, encode, encode_msgpack
@@ -44,11 +48,57 @@ class Planned(NamedTuple):
     """A decoded request that waits for the computing thread or for fetches."""
 
     served: ServedModel  # The model that answers
-    # The decoded request, with its item and its budget; or the error of a feature that
-    # failed, so that the feature is not computed again
-    request: Request | FeatureFailed
+    # The decoded request, with its item and its budget; or an error, of a feature that
+    # failed or after a wait, so that nothing is computed or fetched again
+    request: Request | Exception
     begun: Begun  # The plan, or the fetches that the record waits for, if any
     size: int  # Bytes of the body, which count as held while the request waits
+
+
+class Fetching(Later):
+    """An answer to a record that waits for fetches.
+
+    `held` counts the `size` of the body in bytes meanwhile, and `when_written` is that
+    of the `RawRequest`.
+    """
+
+    def __init__(
+        self,
+        served: ServedModel,
+        request: Request,
+        waiting: Waiting,
+        size: int,
+        held: HeldBody,
+        when_written: Callable[[Callable[[], object]], object],
+    ) -> None:
+        self._served, self._request, self._waiting = served, request, waiting
+        self._size, self._held, self._when_written = size, held, when_written
+        held.hold(size)
+
+    def begin(self, done: Callable[[object], object]) -> None:
+        """Wait; call `done` with the answer, or with a `Planned` request."""
+        fetches = self._served.fetches
+        assert fetches is not None
+        fetches.then(self._request, self._waiting, lambda: done(self._answer()))
+
+    def stop(self) -> Planned:
+        """Return the request, which may go on waiting."""
+        self._waiting.stop()
+        self._held.hold(0)
+        return Planned(self._served, self._request, self._waiting, self._size)
+
+    def _answer(self) -> bytes | Planned:
+        served = self._served
+        self._held.hold(0)
+        try:
+            request, begun = served.begin_fetched(self._request, self._waiting)
+            if not isinstance(begun, Outcome):
+                return Planned(served, request, begun, self._size)
+            answer = encode(served.translator.answer(request, begun))
+        except Exception as error:  # the route answers and counts it
+            return Planned(served, error, None, self._size)
+        self._when_written(partial(served.sent, request, begun))
+        return answer
 
 
 class Predict:
@@ -58,12 +108,12 @@ class Predict:
         self._repository = repository
         self._longest = min(LONGEST_BODY, repository.settings.body_limit)
 
-    def at_once(self, raw: RawRequest) -> bytes | Planned | None:
+    def at_once(self, raw: RawRequest) -> bytes | Later | Planned | None:
         """Return the encoded answer if the plan is quick and no request waits.
 
-        If the plan is longer or fails, a `Planned` request is returned, and the route
-        must answer it. If None is returned, the route must read the request from the
-        start.
+        If the record waits for fetches, a `Later` is returned. If the plan is longer or
+        fails, a `Planned` request is returned, and the route must answer it. If None is
+        returned, the route must read the request from the start.
         """
         if len(raw.body) > self._longest or self._repository.queue.waiting:
             return None
@@ -78,16 +128,17 @@ class Predict:
             served = self._repository.get(model_in(query) if query else None)
             if not served.ready:
                 return None
-            decoder = served.translator.record_decoder
-            if decoder is None or query or described != _JSON_ALONE:
+            decoder, read = served.translator.record_decoder, None
+            if decoder is not None and not query and described == _JSON_ALONE:
+                read = decoder.read(raw.body)
+                if read is None and served.fetches is None:
+                    return None
+            if read is None:
                 kind = served.planner.package.kind
                 ask = decode_request(described, query, raw.body, kind)
                 if ask.model is not None:
                     served = self._repository.get(ask.model)
-                return _answer_item(served, raw, ask, served.translator.item(ask))
-            read = decoder.read(raw.body)
-            if read is None:
-                return None
+                return self._answer_item(served, raw, ask, served.translator.item(ask))
             terms, row, gaps = read
             if terms.model is not None:
                 return None
@@ -97,10 +148,34 @@ class Predict:
                 )
                 if answer is not None:
                     return answer
-            return _answer_item(served, raw, terms, record_of(row, gaps))
+            return self._answer_item(served, raw, terms, record_of(row, gaps))
         # the route will meet this error again, and will answer and count it
         except Exception:
             return None
+
+    def _answer_item(
+        self, served: ServedModel, raw: RawRequest, terms: Terms, item: Item
+    ) -> bytes | Later | Planned | None:
+        """Return the answer if the plan is quick, otherwise the planned request.
+
+        Returns None if the route must read the request from the start.
+        """
+        if not served.ready:
+            return None
+        size = len(raw.body)
+        try:
+            request, done = served.begin(terms, item, raw.arrived_s, raw.caller)
+        except FeatureFailed as failure:
+            return Planned(served, failure, None, size)
+        if isinstance(done, Outcome):
+            answer = encode(served.translator.answer(request, done))
+            raw.when_written(partial(served.sent, request, done))
+            return answer
+        if isinstance(done, Waiting) and not served.computes_meanwhile(done):
+            held = self._repository.held_bytes.body()
+            with contextlib.suppress(Overloaded):  # the route will meet it again
+                return Fetching(served, request, done, size, held, raw.when_written)
+        return Planned(served, request, done, size)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, continuing with the `Planned` request if there is one."""
@@ -128,7 +203,7 @@ class Predict:
                 raise Abandoned("the caller left before the body was there")
             metrics = served.metrics
             request = planned.request
-            if isinstance(request, FeatureFailed):
+            if isinstance(request, Exception):
                 raise request
             request, outcome = await served.answer_in_turn(request, planned.begun)
             encoded = encode(served.translator.answer(request, outcome))
@@ -182,24 +257,3 @@ class Predict:
             return self._repository.get(model_in(query) if query else None)
         except NotReady:
             return None
-
-
-def _answer_item(
-    served: ServedModel, raw: RawRequest, terms: Terms, item: Item
-) -> bytes | Planned | None:
-    """Return the answer if the plan is quick, otherwise the planned request.
-
-    Returns None if the route must read the request from the start.
-    """
-    if not served.ready:
-        return None
-    size = len(raw.body)
-    try:
-        request, done = served.begin(terms, item, raw.arrived_s, raw.caller)
-    except FeatureFailed as failure:
-        return Planned(served, failure, None, size)
-    if not isinstance(done, Outcome):
-        return Planned(served, request, done, size)
-    answer = encode(served.translator.answer(request, done))
-    raw.when_written(partial(served.sent, request, done))
-    return answer

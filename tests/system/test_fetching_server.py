@@ -191,3 +191,60 @@ def test_callers_that_leave_disturb_nobody(port: int) -> None:
     assert answer["features"] == ["person", "work", "history"]
     # what came for those who left is kept for the next
     assert state(predict(port, "slow-gone7", 10_000, fetch="all")) in ("kept", "came")
+
+
+def raw(key: str, budget_ms: float, **terms: Any) -> bytes:
+    """Return a whole request."""
+    sent = body(key, budget_ms, **terms)
+    head = f"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: {len(sent)}"
+    return f"{head}\r\ncontent-type: application/json\r\n\r\n".encode() + sent
+
+
+async def answers(reader: asyncio.StreamReader, count: int) -> list[Any]:
+    """Read so many answers."""
+    found = []
+    for _ in range(count):
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        found.append(json.loads(await reader.readexactly(int(length))))
+    return found
+
+
+def test_answers_come_in_order_though_one_waits(port: int) -> None:
+    good_again(port)
+
+    async def run() -> list[Any]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        some = [raw("slow-first", 15_000, fetch="all"), raw("good-2", 15_000)]
+        for _ in range(2):  # the connection is kept
+            writer.write(b"".join(some))
+            found = await asyncio.wait_for(answers(reader, 2), 60)
+        writer.close()
+        return found
+
+    first, second = asyncio.run(run())
+    assert (state(first), state(second)) == ("kept", "kept")
+
+
+def test_a_server_that_stops_answers_who_waits(folder: Path) -> None:
+    options = ["--fetches", str(folder / "fetches.py"), "--no-rescale"]
+    options += ["--budget-ms=20000", "--max-budget-ms=20000"]
+
+    async def run(process: Any, port: int) -> tuple[Any, bytes]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(raw("slow-stop", 15_000, fetch="all"))
+        while "slow-stop" not in (folder / "calls").read_text():
+            await asyncio.sleep(0.01)
+        process.terminate()
+        (answer,) = await answers(reader, 1)
+        rest = await reader.read()
+        writer.close()
+        return answer, rest
+
+    with serving(folder / "fetched.pdx", *options) as (process, port):
+        predict(port, "good-begin", 10_000)  # so that there are calls
+        answer, rest = asyncio.run(asyncio.wait_for(run(process, port), 60))
+    # a busy machine may stop before the values come
+    assert state(answer) in ("came", "failed")
+    assert rest == b""

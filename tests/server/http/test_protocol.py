@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from polydom.server.engine.request import Caller
 from polydom.server.http.protocol import PIECE, HttpProtocol
-from polydom.server.http.raw_request import RawRequest
+from polydom.server.http.raw_request import Later, RawRequest
 from polydom.server.http.reply import RawReplies
 from polydom.server.runtime.admission import Admission, HeldBytes
 from tests.support.examples import few
@@ -55,7 +55,12 @@ async def running(
 ) -> AsyncIterator[uvicorn.Server]:
     """A server of `app`; `state` is what that offers the protocol."""
     config = uvicorn.Config(
-        app, port=0, http=protocol, lifespan="off", log_level="critical"
+        app,
+        port=0,
+        http=protocol,
+        lifespan="off",
+        log_level="critical",
+        access_log=False,  # otherwise everything goes through ASGI
     )
     server = uvicorn.Server(config)
     config.load()
@@ -88,6 +93,14 @@ async def talk(
     """Run a server with `app`, connect to it and let `ask` do the talking."""
     async with running(app, protocol, state) as server:
         return await talk_to(server, ask)
+
+
+def leave(writer: Any) -> None:
+    """Reset a connection; an orderly end may come from who still reads."""
+    linger = struct.pack("ii", 1, 0)
+    connection = writer.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    writer.transport.abort()
 
 
 async def stamp(reader: asyncio.StreamReader) -> float:
@@ -155,11 +168,7 @@ def test_protocol_tells_the_caller_object_that_the_connection_is_lost() -> None:
             writer.write(HEAD + b"{}")
             await app.asked.wait()
             seen = [app.callers[0].gone]
-            # a reset: an orderly end may be that of who sends no more, but reads
-            linger = struct.pack("ii", 1, 0)
-            connection = writer.get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            writer.transport.abort()
+            leave(writer)
             while not app.callers[0].gone:
                 await asyncio.sleep(0)
             app.may_answer.set()
@@ -172,6 +181,8 @@ def test_protocol_tells_the_caller_object_that_the_connection_is_lost() -> None:
 
 SLOW = b"POST /quick?slow=1 HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nhi"
 QUICK = SLOW.replace(b"?slow=1", b"")
+LATER = SLOW.replace(b"slow", b"later")
+HANDED = SLOW.replace(b"slow=1", b"later=handed")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +193,14 @@ QUICK = SLOW.replace(b"?slow=1", b"")
         pytest.param(SLOW.replace(b"x\r", b"x\r\nConnection: close\r"), 1, id="close"),
         pytest.param(QUICK * 20, 20, id="quick ones"),
         pytest.param(SLOW * 20, 20, id="slow ones"),
-        pytest.param((QUICK + SLOW) * 10, 20, id="both"),
+        pytest.param(LATER * 20, 20, id="later ones"),
+        pytest.param(HANDED * 20, 20, id="later ones that need the application"),
+        pytest.param(LATER.replace(b"1.1", b"1.0"), 1, id="later, HTTP/1.0"),
+        pytest.param(LATER + QUICK[:-1], 1, id="later and half"),
+        pytest.param(
+            HANDED.replace(b"x\r", b"x\r\nConnection: close\r"), 1, id="later, close"
+        ),
+        pytest.param((QUICK + SLOW + LATER + HANDED) * 5, 20, id="all"),
         pytest.param(SLOW + QUICK[:-1], 1, id="one and half"),
         pytest.param(QUICK + SLOW[:20], 1, id="one and a head"),
         pytest.param(SLOW[:-1], 0, id="half a body"),
@@ -430,22 +448,56 @@ def test_protocol_refuses_more_headers_than_anybody_needs(whole: bool) -> None:
     assert json.loads(body)["error"] == f"there are more than {limit} headers"
 
 
+class LaterMirror(Later):
+    """Gives `said` some turns of the loop later."""
+
+    def __init__(self, said: object, turns: int) -> None:
+        self.said, self.turns = said, turns
+        self.stopped = False
+
+    def begin(self, done: Callable[[object], object]) -> None:
+        if self.stopped:
+            return
+        if self.turns <= 0:
+            done(self.said)
+            return
+        self.turns -= 1
+        asyncio.get_running_loop().call_soon(self.begin, done)
+
+    def stop(self) -> object:
+        assert not self.stopped
+        self.stopped = True
+        return "stopped"
+
+
 class Mirror:
     """Answers with what was asked, some turns of the loop later."""
 
     def __init__(self, turns: int = 0) -> None:
         self.asked = 0
         self.turns = turns
+        self.later: LaterMirror | None = None  # the latest
+        self.planned: list[object] = []  # what the protocol gave to the application
+        self.left = 0  # callers that left
 
-    def direct(self, request: RawRequest) -> bytes | None:
+    def direct(self, request: RawRequest) -> object:
         self.asked += 1
-        return None if b"slow" in request.query else b"POST /quick " + request.body
+        said = b"POST /quick " + request.body
+        if b"later" in request.query:
+            handed = b"handed" in request.query
+            self.later = LaterMirror("handed" if handed else said, self.turns)
+            return self.later
+        return None if b"slow" in request.query else said
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.asked += 1
+        self.planned.append(scope["state"].pop("planned", None))
         body, more = b"", True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                self.left += 1
+                return
             body += message.get("body", b"")
             more = message.get("more_body", False)
         for _ in range(self.turns):
@@ -479,7 +531,8 @@ texts = st.one_of(
         b"".join
     ),
 )
-paths = st.sampled_from(["/quick", "/quick?slow=1", "/x", "/quick?q=1"])
+queries = ["", "?slow=1", "?q=1", "?later=1", "?later=handed"]
+paths = st.sampled_from(["/x", *(f"/quick{query}" for query in queries)])
 
 
 LAST = b"GET /last HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n" + GET
@@ -747,3 +800,104 @@ def test_protocol_answers_what_came_before_it_stops() -> None:
         return await talk(app, ask, state=app.state())
 
     assert asyncio.run(main()).count(b"HTTP/1.1 200 OK") == count
+
+
+WAITS = 1 << 30  # turns that no test waits for
+
+
+def talk_to_waiting(ask: Talk, protocol: type[HttpProtocol] = HttpProtocol) -> Mirror:
+    """Let `ask` talk while a request waits without an ASGI cycle."""
+
+    async def main() -> Mirror:
+        app = Mirror(WAITS)
+
+        async def begin(reader: Any, writer: Any, connections: Any) -> None:
+            writer.write(LATER)
+            while app.later is None:
+                await asyncio.sleep(0)
+            await ask(reader, writer, app)
+            while connections:
+                await asyncio.sleep(0)
+
+        await talk(app, begin, protocol, app.state())
+        return app
+
+    return asyncio.run(main())
+
+
+def test_who_leaves_while_an_answer_waits_is_noticed() -> None:
+    async def ask(reader: Any, writer: Any, app: Mirror) -> None:
+        leave(writer)
+        while not app.left:
+            await asyncio.sleep(0)
+
+    app = talk_to_waiting(ask)
+    assert app.later is not None
+    assert app.later.stopped
+    assert (app.planned, app.left) == (["stopped"], 1)
+
+
+def test_an_answer_that_waits_holds_back_what_comes_behind_it() -> None:
+    async def ask(reader: Any, writer: Any, app: Mirror) -> None:
+        writer.write(QUICK + LATER + QUICK)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert app.later is not None
+        assert app.asked == 1
+        app.turns = app.later.turns = 3
+        for _ in range(4):
+            await reader.readuntil(b"POST /quick hi")
+        assert app.asked == 4
+        writer.close()
+
+    assert talk_to_waiting(ask).planned == []
+
+
+def test_a_connection_whose_answer_waits_long_is_kept_as_long_as_others() -> None:
+    class Brief(HttpProtocol):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.timeout_keep_alive = 1
+
+    async def ask(reader: Any, writer: Any, app: Mirror) -> None:
+        assert app.later is not None
+        app.later.turns = 0
+        await reader.readuntil(b"POST /quick hi")
+        app.later = None
+        writer.write(LATER)  # with the timer of the first answer
+        while app.later is None:
+            await asyncio.sleep(0)
+        later: LaterMirror = app.later
+        await asyncio.sleep(2.5)
+        later.turns = 0
+        answered_s = time.monotonic()
+        await reader.readuntil(b"POST /quick hi")
+        assert await reader.read() == b""
+        assert time.monotonic() - answered_s >= 0.7
+
+    assert talk_to_waiting(ask, Brief).planned == []
+
+
+@pytest.mark.parametrize("behind", [0, 3])
+def test_an_answer_that_waits_is_given_before_the_server_stops(behind: int) -> None:
+    async def main() -> bytes:
+        app = Mirror(WAITS)
+        async with running(app, HttpProtocol, app.state()) as server:
+
+            async def ask(reader: Any, writer: Any, connections: Any) -> bytes:
+                writer.write(LATER)
+                while app.later is None:
+                    await asyncio.sleep(0)
+                app.turns = 2
+                (connection,) = connections
+                connection.data_received(QUICK * behind)
+                connection.shutdown()
+                app.later.turns = 2
+                return bytes(await reader.read())
+
+            return bytes(await talk_to(server, ask))
+
+    said = asyncio.run(main())
+    assert said.count(b"HTTP/1.1 200 OK") == behind + 1
+    assert said.count(b"POST /quick hi") == behind + 1
+    assert b"connection: close" in said or behind
