@@ -26,7 +26,7 @@ from ..networks.inputs import whole_characters
 from ..wording import describe_decode_error
 from .fetch import Fetch
 from .posts import QUOTED, Posts, Refused
-from .terms import Terms, failed
+from .terms import Terms
 
 # Statuses of a service that cannot take a text, or a member of the request
 REFUSED = (400, 413, 422)
@@ -111,7 +111,6 @@ class _Embeddings:
     def __init__(self, posts: Posts, terms: EmbeddingsTerms) -> None:
         self.posts = posts
         self.terms = terms
-        self.at_most_s = terms.at_most_ms / 1e3
         # None if the service was not asked for it yet
         self.base64: bool | None = None if terms.base64 else False
         self.answered = False  # True once the service has sent vectors
@@ -122,12 +121,16 @@ class _Embeddings:
             self.members["dimensions"] = terms.width
 
     async def ask(self, items: Sequence[Any], left_s: float) -> list[Any]:
-        """Return the vector of each text or image; None for a text without a word."""
+        """Return the vector of each text or image; None for a text without a word.
+
+        A build has more time for a call than `at_most_ms`, and says so by `left_s`.
+        """
         fit = [bool(item) and not item.isspace() for item in items]
         sent = [item for item, fits in zip(items, fit, strict=True) if fits]
         if not sent:
             return [None] * len(items)
-        until_s = asyncio.get_running_loop().time() + self.at_most_s
+        within_s = max(self.terms.at_most_ms / 1e3, left_s)
+        until_s = asyncio.get_running_loop().time() + within_s
         found = iter(await self._found(sent, until_s))
         return [next(found) if fits else None for fits in fit]
 
@@ -172,12 +175,8 @@ class _Embeddings:
         """Ask once for the vectors of items; `members` are sent besides."""
         body, begins = self._written(items, members)
         longest = len(items) * self.terms.width * NUMBER + BESIDES
-        try:
-            async with asyncio.timeout_at(until_s):
-                answer = await self.posts.send(body, longest, begins)
-        except TimeoutError as error:
-            place = self.posts.place
-            raise failed(self.posts.name, place, error, self.at_most_s) from error
+        within_s = until_s - asyncio.get_running_loop().time()
+        answer = await self.posts.send(body, longest, begins, within_s)
         found = await self._read(answer, len(items))
         self.answered = True
         return found

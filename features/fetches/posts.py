@@ -5,6 +5,7 @@ A redirect is not followed, so that no other host gets the keys or the headers.
 
 import re
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from .terms import (
 
 LONGEST_BODY = 8 << 20  # bytes of an answer
 PIECE = 64 << 10  # bytes that are read at a time
+LEAST_S = 0.001  # seconds for an answer; the library takes 0 for any time
 SHOWN = 200  # characters of an answer that is an error
 TELLING = ("message", "detail", "error")  # members of a JSON object that is an error
 LOCKED = (401, 403)  # statuses whose sentences may quote a header
@@ -66,6 +68,7 @@ class Posts:
         self._at_most_s = terms.at_most_ms / 1e3
         self._closed = (library.ServerDisconnectedError, library.ClientOSError)
         self._reads = reads
+        self._timeout = library.ClientTimeout
         self._errors = (library.ClientError, OSError, TimeoutError)
         sent = {
             "Content-Type": "application/json",
@@ -81,7 +84,6 @@ class Posts:
             return library.ClientSession(
                 connector=library.TCPConnector(limit=terms.at_once),
                 cookie_jar=library.DummyCookieJar(),
-                timeout=library.ClientTimeout(total=self._at_most_s),
                 headers=sent,
                 auto_decompress=False,
             )
@@ -89,23 +91,31 @@ class Posts:
         self.session = OpenedByLoop(open_session, lambda session: session.close())
 
     async def send(
-        self, body: bytes, longest: int = LONGEST_BODY, hidden: Iterable[str] = ()
+        self,
+        body: bytes,
+        longest: int = LONGEST_BODY,
+        hidden: Iterable[str] = (),
+        within_s: float = inf,
     ) -> bytes:
         """Return the answer to a body, of at most `longest` bytes.
 
-        Raises Refused if its status is not 200; the message has what the service says,
-        unless that quotes a header or one of the texts in `hidden`. Raises FetchFailed
-        if there is no answer, or if it is too long.
+        `within_s` is the time for it in seconds; `at_most_ms` by default. Raises
+        Refused if its status is not 200; the message has what the service says, unless
+        that quotes a header or one of the texts in `hidden`. Raises FetchFailed if
+        there is no answer, or if it is too long.
         """
+        within_s = self._at_most_s if within_s == inf else max(within_s, LEAST_S)
+        given = body, longest, within_s
         try:
             try:
-                status, again, answer = await self._post(body, longest)
+                status, again, answer = await self._post(*given)
             except self._closed:
                 if not self._reads:
                     raise
-                status, again, answer = await self._post(body, longest)
+                status, again, answer = await self._post(*given)
         except self._errors as error:
-            raise failed(self.name, self.place, error, self._at_most_s) from error
+            told_s = round(within_s, 3) or within_s
+            raise failed(self.name, self.place, error, told_s) from error
         if status != 200:
             said = "" if status in LOCKED else self._told_by(answer, [*hidden])
             raise Refused(
@@ -115,10 +125,15 @@ class Posts:
             )
         return answer
 
-    async def _post(self, body: bytes, longest: int) -> tuple[int, str, bytes]:
+    async def _post(
+        self, body: bytes, longest: int, within_s: float
+    ) -> tuple[int, str, bytes]:
         """Return a status, when the service says to ask again, and the body."""
         async with self.session.pool().post(
-            self._address, data=body, allow_redirects=False
+            self._address,
+            data=body,
+            allow_redirects=False,
+            timeout=self._timeout(within_s),
         ) as response:
             again = response.headers.get("Retry-After", "")[:SHOWN]
             if again:
