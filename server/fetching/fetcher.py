@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import FetchFailed
 from polydom.features.fetches.answers import Brought, Values
 from polydom.features.fetches.fetch import Fetch, Key
+from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
 
 from .arrival import Arrival, ExactKey, exact
 from .breaker import Breaker
@@ -250,6 +251,9 @@ class Fetcher:
         dues_s = [one.due_s for one in own if one.wanted and one.due_s > now_s]
         is_free = not self._queue and len(self._open) < self.fetch.at_once
         if self.hedging is None or self.down or not (dues_s and is_free):
+            return
+        # what is in time with a chance below the least gain gains less than that
+        if self.latency.chance(0.0, max(dues_s) - now_s) < LEAST_GAIN:
             return
         if self.hedging.allows():
             call.second = Call(own, now_s, call)

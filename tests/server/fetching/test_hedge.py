@@ -184,7 +184,8 @@ def test_a_second_call_that_hangs_is_cancelled_as_any_other() -> None:
 
 
 @pytest.mark.parametrize(
-    "case", ["no share", "no slot is free", "nobody waits", "time is over"]
+    "case",
+    ["no share", "no slot is free", "nobody waits", "time is over", "it is too late"],
 )
 def test_calls_that_are_not_repeated(case: str) -> None:
     async def main() -> None:
@@ -195,12 +196,15 @@ def test_calls_that_are_not_repeated(case: str) -> None:
         fetcher = Fetcher(source.fetch, DRAWS)
         await source.warm(fetcher)
         due_s = 0.005 if case == "time is over" else math.inf
+        if case == "it is too late":  # a second call would come after 200 ms
+            fetcher.latency = Latency(10 * DRAWS)
+            due_s = 0.15
         arrival = fetcher.ask((7,), time.monotonic() + due_s)
         await until(lambda: source.calls or arrival.state != "waiting")
         if case == "nobody waits":
             arrival.then(fetcher.refuse)
             arrival.forget(fetcher.refuse)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
         assert len(source.calls) <= 1
         assert fetcher.counts.in_flight == len(source.calls)
         await fetcher.close()
