@@ -260,6 +260,9 @@ class ServedModel:
             first = replace(first, read_s=begun_s)
             return first, with_fetches(first, outcome)
         rest = execution.go_on(arrived)
+        took_s = outcome.finished_s - outcome.started_s
+        rest.go_on_after(took_s)
+        arrived = replace(arrived, read_s=arrived.read_s - took_s)
         due_s = request.budget.due_s
         try:
             async with asyncio.timeout(max(due_s - send_s - self.now(), 0.0)):

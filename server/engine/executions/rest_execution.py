@@ -28,7 +28,7 @@ class RestExecution(Execution):
     `withheld` are left out, as are those that the item lacks columns for.
     """
 
-    __slots__ = ("_computed", "_failed", "_failure", "_rests", "_withheld")
+    __slots__ = ("_computed", "_failed", "_failure", "_rests", "_took_s", "_withheld")
 
     def __init__(
         self,
@@ -46,6 +46,8 @@ class RestExecution(Execution):
         self._withheld = withheld | request.item.withheld
         self._failed = False
         self._failure: FeatureFailed | None = None
+        # Seconds of work before a wait that this execution goes on after
+        self._took_s: float | None = None
         self._rests = self._planner.rests
         row = self._rests.ready(computed)
         self._progress = Progress(computed.bit_count(), row=row, high_s=spent)
@@ -56,8 +58,15 @@ class RestExecution(Execution):
         Raises what `Execution.run` raises, and TooLittleLeft if nothing fits and
         `on_infeasible` is "error".
         """
+        if self._took_s is not None:
+            self.go_on_after(self._took_s)
         self._compute()
         return self.conclude()
+
+    def go_on_after(self, took_s: float) -> None:
+        """Count the work as begun `took_s` seconds ago, without the wait before now."""
+        self._took_s = took_s
+        self.started_s = self._planner.now() - took_s
 
     def withhold(self, failure: FeatureFailed) -> None:
         """Go on without a feature that failed; raise `failure` if it must not fail."""

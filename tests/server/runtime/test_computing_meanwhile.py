@@ -99,6 +99,10 @@ def test_the_answer_is_that_of_a_record_with_all_columns(client: TestClient) -> 
     assert {*found["features"]} == {*whole["features"]}
     assert any("remark" in name for name in found["features"])
     assert found["fetch_us"] >= 19e3
+    # the work before the wait counts, but not the wait
+    slow = ask(client, {"note": NOTE, "id": "2.0"}, fetch="all")
+    assert slow["queue_us"] >= 0
+    assert slow["actual_us"] < 1e6
 
 
 def test_what_does_not_come_is_left_out(client: TestClient) -> None:
