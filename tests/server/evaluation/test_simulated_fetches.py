@@ -82,7 +82,7 @@ def test_waits_end_as_in_a_simulation_step_by_step(budget_ms: float) -> None:
     latencies = [Latency(own) for own in draws.T]
     clock = SkippingClock(Clock())
     simulated, rng = simulation(clock=clock), np.random.default_rng(SEED)
-    lag = SendTime(usual=USUAL_LAG_S)
+    lag = SendTime([USUAL_LAG_S])
     compared = 0
     for number in range(60):
         began_s = clock()
