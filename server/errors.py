@@ -115,6 +115,17 @@ class TooLittleLeft(NothingFits):
         )
 
 
+class TooHighQuality(NothingFits):
+    """No feature set has the `min_quality` of a request, however large its budget."""
+
+    def __init__(self, *, wanted: float, best: float) -> None:
+        PolydomError.__init__(
+            self,
+            f"min_quality is {wanted:g}; the best that can answer this item has an "
+            f"expected quality of {best:.3g}",
+        )
+
+
 class NotFetched(NothingFits):
     """Fetches did not bring columns without which no accepted answer is left.
 

@@ -20,7 +20,7 @@ from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.index.package import Package, mean_costs
 from polydom.indexer.index.partial_lookup import PartialLookup
 
-from ...errors import NotFetched, TooLittleLeft
+from ...errors import NotFetched, TooHighQuality, TooLittleLeft
 from ...schema.wire import Reason
 from ..monitoring.answering_time import AnsweringTime
 from ..monitoring.cost_drift import LEAST_S, CostDrift
@@ -493,6 +493,9 @@ class Planner:
         if request.on_infeasible == "error":
             if cheapest == self.prior:  # so that the error names some cost
                 cheapest = self._cheapest(self.index.lookup, request)
+            if self.qualities[cheapest] < request.min_quality:
+                best = self.qualities[self.top_of(request.item)[0]]
+                raise TooHighQuality(wanted=request.min_quality, best=best)
             raise TooLittleLeft(
                 left=max(left, 0.0),
                 amount=request.budget.amount,

@@ -148,6 +148,14 @@ def test_planner_raises_before_any_work_when_asked_to() -> None:
     assert clock.now_s == 50.0
 
 
+def test_planner_says_if_no_budget_buys_the_quality_asked_for() -> None:
+    planner = slow_planner(Clock(), AS_PROMISED)
+    best = planner.qualities[planner.top(1.0)[0]]
+    terms = {"on_infeasible": "error", "min_quality": 0.995}
+    with pytest.raises(NothingFits, match=rf"^min_quality is 0.995; .* of {best:g}$"):
+        ask(planner, Deadline(50.0, 1.0), **terms)
+
+
 def test_planner_takes_a_min_quality_that_fits_as_a_bound_only() -> None:
     planner = slow_planner(Clock(), IDLE)
     outcome = ask(planner, Deadline(50.0, 5.5e-3), min_quality=0.8)
