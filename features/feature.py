@@ -59,7 +59,7 @@ class Step(Node):
 class FetchedStep(Step):
     """A vector that a fetch of the step's name brings for an item.
 
-    Its function receives the vector that `Item.brought` has, and returns it.
+    Its function receives the vector that `Item.brought` has, and returns a copy.
     """
 
     width: int = field(kw_only=True)  # Numbers in the vector

@@ -11,7 +11,7 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 
@@ -40,6 +40,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "hedge": (0, 0.5),
     "width": (1, MOST_COLUMNS),
 }
+KINDS: Sequence[str] = get_args(Kind)
 FLOATS = frozenset({float})
 WHOLE = 2.0**63  # from here on, a whole number stays a float
 
@@ -88,8 +89,17 @@ class Fetch:
         """Raise BadFetch if a term is out of its range."""
         _check_names(self, "key", self.key)
         _check_names(self, "columns", self.columns)
+        if self.kind not in KINDS:
+            raise BadFetch(
+                f"fetch {self.name!r} has kind={self.kind!r}; {listed(KINDS)} is needed"
+            )
         if self.kind != "record":
             self._check_vector()
+        elif self.width:
+            raise BadFetch(
+                f"fetch {self.name!r} has a width; that is for texts and images, with "
+                'kind="text" or kind="image"'
+            )
         both = [name for name in self.columns if name in self.key]
         if both:
             raise BadFetch(
@@ -117,7 +127,8 @@ class Fetch:
                 f"fetch {self.name!r} is for {self.kind} items, so it has no key and "
                 "no columns: it brings a vector for the item itself"
             )
-        if not (isinstance(self.width, int) and 1 <= self.width <= MOST_COLUMNS):
+        is_whole = isinstance(self.width, int) and self.width is not True
+        if not (is_whole and 1 <= self.width <= MOST_COLUMNS):
             raise BadFetch(
                 f"fetch {self.name!r}: width is {self.width!r}; a whole number from 1 "
                 f"to {MOST_COLUMNS} is needed"
@@ -304,7 +315,7 @@ def fetch(
         if not isinstance(known, str):
             raise BadFetch(f"{function!r} has no name of its own; give one with name=")
         _check_function(known, function)
-        if kind == "record" and not (key and columns):
+        if kind == "record" and not (width or (key and columns)):
             raise BadFetch(f"fetch {known!r} has no {'columns' if key else 'key'}")
         made = Fetch(
             known,
@@ -347,10 +358,13 @@ def fetched_feature(
 
 
 def _arrived(vector: Any) -> Any:
-    """Return a vector that a fetch has brought; raise BadItem if it has not."""
+    """Return a copy of a vector that a fetch has brought; raise BadItem if it has not.
+
+    A feature that changes it must not change what a server keeps for other requests.
+    """
     if not isinstance(vector, np.ndarray):
         raise BadItem("a fetch has brought no vector for it")
-    return vector
+    return vector.copy()
 
 
 def _as_it_is(vector: Any) -> Any:
