@@ -41,7 +41,7 @@ class FetchRule:
     """
 
     def __init__(self, planner: Planner, columns: ColumnNeeds) -> None:
-        self._planner = planner
+        self._planner, self.qualities = planner, planner.qualities
         fetches = planner.package.fetches
         # (U,): mask of the columns that each fetch brings
         self.brings = tuple(
@@ -65,6 +65,10 @@ class FetchRule:
         own = enumerate(self.brings)
         return sum(1 << u for u, brought in own if brought & gaps.unfetched)
 
+    def situation(self, request: Request, gaps: Gaps, left: float) -> "Situation":
+        """Return the situation of a record with `gaps`, and `left` of its budget."""
+        return Situation(self, request, gaps, left)
+
     def row(self, request: Request, gaps: Gaps, came: int, left: float) -> int:
         """Return the best row within `left` if the fetches in `came` bring everything.
 
@@ -73,28 +77,13 @@ class FetchRule:
         withheld = self._without(gaps.empty, gaps.unfetched, came)
         return self._planner.best_without(withheld, request, left)
 
-    def quality(self, request: Request, gaps: Gaps, left: float, came: int) -> float:
-        """Return the expected quality if the fetches in `came` bring everything.
-
-        It is 0 if it is below the request's `min_quality`.
-        """
-        quality = self._planner.qualities[self.row(request, gaps, came, left)]
-        return quality if quality >= request.min_quality else 0.0
-
-    def free(
-        self,
-        request: Request,
-        gaps: Gaps,
-        able: int,
-        chances: Sequence[float],
-        left: float,
-    ) -> int:
+    def free(self, situation: "Situation", able: int, chances: Sequence[float]) -> int:
         """Return a mask of the fetches without a price to send, of those in `able`.
 
         `chances` (U,) are those of each fetch to come in time. A fetch is sent if it
         may raise the expected quality by `LEAST_GAIN`, alone or in addition to others.
         """
-        quality = partial(self.quality, request, gaps, left)
+        quality = situation.quality
         least, most, sent = quality(0), quality(able), 0
         for u in members(able & ~self.with_price):
             own = 1 << u
@@ -104,13 +93,11 @@ class FetchRule:
 
     def paid(
         self,
-        request: Request,
-        gaps: Gaps,
+        situation: "Situation",
         came: int,
         pending: int,
         able: int,
         chances: Sequence[float],
-        left: float,
         purse: Purse,
     ) -> int:
         """Return a mask of the fetches with a price to send, of those in `able`.
@@ -122,7 +109,7 @@ class FetchRule:
         the cheapest is sent.
         """
         able &= self.with_price
-        quality = self._of_item(request, gaps, came, left, purse.margin)
+        quality = self._of_item(situation, came, purse.margin)
         sure = [1.0 if came >> u & 1 else own for u, own in enumerate(chances)]
         sent, best = 0, -math.inf
         for price, some in sorted(self._combinations(members(able)[:MOST_PAID])):
@@ -144,41 +131,31 @@ class FetchRule:
         return sent
 
     def _of_item(
-        self,
-        request: Request,
-        gaps: Gaps,
-        came: int,
-        left: float,
-        margin: float | None,
+        self, situation: "Situation", came: int, margin: float | None
     ) -> Callable[[int], float]:
         """Return a function from fetches that have come to this item's quality.
 
         `margin` is that of the model for `came`. Without it, or if the build fitted no
         gains for a model, the function returns the quality that all items have.
         """
-        quality = partial(self.quality, request, gaps, left)
-        if margin is None or not self._curves or request.min_quality:
-            return quality
-        masks, known = self._masks, margin
-        asked = self.row(request, gaps, came, left)
+        if margin is None or not self._curves or situation.request.min_quality:
+            return situation.quality
+        masks, known, asked = self._masks, margin, situation.row(came)
 
         def of_item(some: int) -> float:
-            row = self.row(request, gaps, some, left)
-            curve = self._curves.get((masks[asked], masks[row]))
+            curve = self._curves.get((masks[asked], masks[situation.row(some)]))
             if curve is None:
-                return quality(some)
-            return self._planner.qualities[asked] + gain_at(curve, known)
+                return situation.quality(some)
+            return self.qualities[asked] + gain_at(curve, known)
 
         return of_item
 
     def latest_s(
         self,
-        request: Request,
-        gaps: Gaps,
+        situation: "Situation",
         came: int,
         pending: Mapping[int, float],
         latencies: Sequence[Latency],
-        left: float,
         until_s: float,
     ) -> float:
         """Return the time up to which waiting can pay; -infinity if it cannot.
@@ -189,9 +166,8 @@ class FetchRule:
         chance that a fetch comes by then, times the most that all can gain together, is
         at least `LEAST_GAIN`.
         """
-        quality = partial(self.quality, request, gaps, left)
         every = came | sum(1 << u for u in pending)
-        gain = quality(every) - quality(came)
+        gain = situation.quality(every) - situation.quality(came)
         if gain < LEAST_GAIN:
             return -math.inf
         return max(
@@ -204,6 +180,49 @@ class FetchRule:
         for count in range(len(paid) + 1):
             for some in combinations(paid, count):
                 yield sum(self.prices[u] for u in some), sum(1 << u for u in some)
+
+
+class Situation:
+    """What a record's answer is expected to be worth, by the fetches that have come.
+
+    Each set of fetches is looked up once.
+
+    Parameters
+    ----------
+    rule
+        The rule of the record's index.
+    request
+        The record's request.
+    gaps
+        Gaps of the record before anything came.
+    left
+        Part of the budget that is for the record.
+    """
+
+    __slots__ = ("_rows", "_rule", "gaps", "left", "request")
+
+    def __init__(
+        self, rule: FetchRule, request: Request, gaps: Gaps, left: float
+    ) -> None:
+        self._rule = rule
+        self.request, self.gaps, self.left = request, gaps, left
+        self._rows: dict[int, int] = {}
+
+    def row(self, came: int) -> int:
+        """Return the best row within `left` if the fetches in `came` bring all."""
+        row = self._rows.get(came)
+        if row is None:
+            row = self._rule.row(self.request, self.gaps, came, self.left)
+            self._rows[came] = row
+        return row
+
+    def quality(self, came: int) -> float:
+        """Return the expected quality if the fetches in `came` bring everything.
+
+        It is 0 if it is below the request's `min_quality`.
+        """
+        quality = self._rule.qualities[self.row(came)]
+        return quality if quality >= self.request.min_quality else 0.0
 
 
 def expected_quality(
@@ -224,9 +243,10 @@ def expected_quality(
     return sum(share * quality(mask) for mask, share in outcomes.items() if share)
 
 
-def members(fetches: int) -> list[int]:
+@lru_cache(PATTERNS)
+def members(fetches: int) -> tuple[int, ...]:
     """Return the ascending positions of the bits of a mask."""
-    return [u for u in range(fetches.bit_length()) if fetches >> u & 1]
+    return tuple(u for u in range(fetches.bit_length()) if fetches >> u & 1)
 
 
 def _find_without(

@@ -81,7 +81,7 @@ class Latency:
         """
         if until_s <= elapsed_s:
             return 0.0
-        came = self._weight_until(elapsed_s)
+        came = self._weight_until(elapsed_s) if elapsed_s > 0 else 0.0
         left = self._total - came
         if left <= ROUNDING * self._total:  # all observations were shorter
             return 0.0

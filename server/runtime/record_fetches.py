@@ -15,7 +15,7 @@ from polydom.features.items import Gaps, Item, Value
 from ..engine.request import FetchOutcome, Outcome, Request
 from ..engine.send_time import HEAVY, SendTime, weigh
 from ..fetching.arrival import Arrival
-from ..fetching.fetch_rule import FetchRule, Purse, members
+from ..fetching.fetch_rule import FetchRule, Purse, Situation, members
 from ..fetching.latency import Latency
 from ..fetching.mean_price import MeanPrice
 from ..schema.wire import Fetched, FetchState, Terms
@@ -127,11 +127,11 @@ class RecordFetches:
         now_s, rule, patient = self._now(), self._rule, terms.fetch == "all"
         shared = shared or Shared(1, 0.0, Allowance(terms.max_price))
         allowed, records = shared.allowed, shared.records
-        waiting = Waiting(gaps, self._columns, now_s, allowed, patient=patient)
-        waiting.left = request.budget.left(now_s)
+        left = request.budget.left(now_s)
         if records > 1:
-            besides_s = shared.besides_s + self._reading.at(now_s)
-            waiting.left = waiting.left / records - besides_s
+            left = left / records - shared.besides_s - self._reading.at(now_s)
+        situation = rule.situation(request, gaps, left)
+        waiting = Waiting(situation, self._columns, now_s, allowed, patient=patient)
         keys = self._keys(rule.lacked(gaps), request.item)
         if terms.fetch == "never" or not keys:
             return waiting
@@ -141,7 +141,7 @@ class RecordFetches:
         pattern = gaps.empty, gaps.unfetched, able
         sending = known.get(pattern)
         if sending is None:
-            sending = known[pattern] = self._decide(request, waiting, records)
+            sending = known[pattern] = self._decide(waiting, records)
         waiting.until_s = sending.until_s
         sent, unpaid = sending.free, able & ~rule.with_price
         sent |= self._trials(unpaid & ~sent, now_s)
@@ -151,26 +151,25 @@ class RecordFetches:
         if not patient and waiting.undecided and waiting.pending:
             waiting.decide_s = sending.decide_s
         elif waiting.undecided:  # nothing can be learned by waiting with a purchase
-            self._buy(request, waiting)
+            self._buy(waiting)
         return waiting
 
-    def _decide(self, request: Request, waiting: Waiting, records: int) -> Sending:
+    def _decide(self, waiting: Waiting, records: int) -> Sending:
         """Choose the free fetches to send, and until when the record may wait."""
-        gaps, able, left = waiting.gaps, waiting.able, waiting.left
-        rule, now_s = self._rule, waiting.asked_s
-        waiting.after_s = self._after_s(request, waiting, records)
-        wait_s = records * (left - waiting.after_s)
-        until_s = now_s + wait_s - self._lag_s(request, waiting, wait_s)
+        rule, able, situation = self._rule, waiting.able, waiting.situation
+        waiting.after_s = self._after_s(situation, able, records)
+        wait_s = records * (situation.left - waiting.after_s)
+        until_s = waiting.asked_s + wait_s - self._lag_s(waiting, wait_s)
         waiting.until_s = until_s
         free = able & ~rule.with_price
         if waiting.patient:
             return Sending(free, until_s, -math.inf)
         if free:
-            free = rule.free(request, gaps, able, self._chances(waiting), left)
+            free = rule.free(situation, able, self._chances(waiting))
         decide_s = self._latest_purchase_s(able & rule.with_price, until_s)
         return Sending(free, until_s, decide_s)
 
-    def _lag_s(self, request: Request, waiting: Waiting, wait_s: float) -> float:
+    def _lag_s(self, waiting: Waiting, wait_s: float) -> float:
         """Return the seconds of a wait to hold back, as the wait may end too late.
 
         After a stall of the event loop, long lags would leave nothing of short waits.
@@ -179,7 +178,7 @@ class RecordFetches:
         levels = self._lag.levels(waiting.asked_s)
         if levels[0].seconds <= HEAVY * wait_s:
             return levels[0].seconds
-        expected = partial(self._rule.quality, request, waiting.gaps, waiting.left)
+        expected = waiting.situation.quality
         least, most = expected(0), expected(waiting.able)
 
         def quality(lag_s: float) -> float:
@@ -188,17 +187,16 @@ class RecordFetches:
 
         return weigh(levels, quality, quality(levels[-1].seconds))
 
-    def _after_s(self, request: Request, waiting: Waiting, records: int) -> float:
+    def _after_s(self, situation: Situation, able: int, records: int) -> float:
         """Return the seconds of work that may be left when the fetches have come.
 
         If features are computed meanwhile, only those of fetched columns are left.
         """
-        planner, rule = self._planner, self._rule
+        planner, request = self._planner, situation.request
         if self.overlaps and records == 1:
-            return planner.rest_s(rule.readers, request)
-        gaps, left = waiting.gaps, waiting.left
-        rows = (rule.row(request, gaps, came, left) for came in (waiting.able, 0))
-        return max(planner.time_s(row, request) for row in rows)
+            return planner.rest_s(self._rule.readers, request)
+        rows = {situation.row(able), situation.row(0)}
+        return max([planner.time_s(row, request) for row in rows])
 
     def then(
         self, request: Request, waiting: Waiting, done: Callable[[], object]
@@ -234,7 +232,7 @@ class RecordFetches:
         if late_s > -TICK_S:
             self._lag.add(max(late_s, 0.0), now_s)
         while True:
-            now_s, until_s = self._now(), self._wait_until(request, waiting)
+            now_s, until_s = self._now(), self._wait_until(waiting)
             # a source may be faster than a timer: then the wait takes one tick
             ends = until_s <= now_s or waiting.until_s - now_s < TICK_S
             if not waiting.undecided:
@@ -242,7 +240,7 @@ class RecordFetches:
             if not ends and now_s < waiting.decide_s:
                 until_s = min(until_s, waiting.decide_s)
                 break
-            self._buy(request, waiting)
+            self._buy(waiting)
         if ends or request.caller.gone:
             waiting.end()
         else:
@@ -295,40 +293,43 @@ class RecordFetches:
         each_s = max(now_s - since_s - plans_s, 0.0) / len(outcomes)
         self._between.add(each_s, now_s)
 
-    def _buy(self, request: Request, waiting: Waiting) -> None:
+    def _buy(self, waiting: Waiting) -> None:
         """Ask for the fetches with a price that are worth it for this record.
 
         A patient record gets all that its price pays for, unless the mean price of
         requests is above what the operator allows.
         """
         able, waiting.undecided = waiting.undecided, 0
-        left, chances = waiting.left, self._chances(waiting)
+        chances = self._chances(waiting)
         if waiting.patient:
             chances = [1.0] * len(chances)
-        worth, margin = self._mean_price.worth, self._margin(request, waiting, left)
+        worth, margin = self._mean_price.worth, self._margin(waiting)
         purse = Purse(waiting.allowed.left, worth, margin)
         came, pending = waiting.came, waiting.pending
-        known = request, waiting.gaps, came, pending, able
-        bought = self._rule.paid(*known, chances, left, purse)
+        known = waiting.situation, came, pending, able
+        bought = self._rule.paid(*known, chances, purse)
         if waiting.patient and not worth:
             bought = self._rule.with_others(bought, able, purse.most)
         slow = [u for u in members(able & ~bought) if chances[u] < SLOW]
         if any(self._asked_s[u] <= waiting.asked_s - PAID_TRIAL_S for u in slow):
             # bought now and then as if it was fast, to learn whether it is
-            bought = self._rule.paid(*known, [1.0] * len(chances), left, purse)
+            bought = self._rule.paid(*known, [1.0] * len(chances), purse)
         for u in members(bought):
             self._ask(u, waiting)
 
-    def _margin(self, request: Request, waiting: Waiting, left: float) -> float | None:
+    def _margin(self, waiting: Waiting) -> float | None:
         """Return the margin of the best model for what has come; None if unknown."""
-        row = self._rule.row(request, waiting.gaps, waiting.came, left)
-        item = self._read(request, waiting) if waiting.came else request.item
-        return self._planner.margin(row, item)
+        came, request = waiting.came, waiting.situation.request
+        item = self._read(request, waiting) if came else request.item
+        return self._planner.margin(waiting.situation.row(came), item)
 
     def _chances(self, waiting: Waiting) -> list[float]:
         """Return each fetch's chance to come in time if it is asked now."""
         left_s = waiting.until_s - self._now()
-        return [self._chance(u, left_s) for u in range(len(self._stored))]
+        return [
+            self._chance(u, left_s) if waiting.able >> u & 1 else 0.0
+            for u in range(len(self._stored))
+        ]
 
     def _latest_purchase_s(self, paid: int, until_s: float) -> float:
         """Return the time until which a purchase is about as likely to be in time.
@@ -396,36 +397,29 @@ class RecordFetches:
             return 1.0
         return self._latencies[u].chance(0.0, left_s)
 
-    def _wait_until(self, request: Request, waiting: Waiting) -> float:
+    def _wait_until(self, waiting: Waiting) -> float:
         """Return the time up to which waiting can pay; -infinity if it cannot."""
         pending = waiting.pending
         if not pending:
             return -math.inf
         if waiting.patient:
             return waiting.until_s
+        asked_s = {u: waiting.arrivals[u].sent_s for u in members(pending)}
         return self._rule.latest_s(
-            request,
-            waiting.gaps,
-            waiting.came,
-            {u: waiting.arrivals[u].sent_s for u in members(pending)},
-            self._latencies,
-            waiting.left,
-            waiting.until_s,
+            waiting.situation, waiting.came, asked_s, self._latencies, waiting.until_s
         )
 
     def settled(self, request: Request, waiting: Waiting) -> Request:
         """Return the request with the columns that came, and with what was fetched."""
         item = self._read(request, waiting) if waiting.came else request.item
-        asked = sum(1 << u for u in waiting.arrivals)
+        asked, came = sum([1 << u for u in waiting.arrivals]), waiting.came
         # a fetch that came is not missed, even if it found nothing
-        gaps, missed = item.gaps or Gaps(), asked & ~waiting.came
-        hoped = 0.0
-        if missed:
-            hoped = self._rule.quality(request, gaps, waiting.left, missed)
+        left = waiting.situation.left
+        now = self._rule.situation(request, item.gaps or Gaps(), left)
+        hoped = now.quality(asked & ~came) if asked & ~came else 0.0
         possible = 0.0
         if request.on_infeasible == "error":
-            unmet = waiting.able & ~waiting.came
-            possible = self._rule.quality(request, gaps, waiting.left, unmet)
+            possible = now.quality(waiting.able & ~came)
         fetched = {
             fetch.name: self._fact(waiting, u) for u, fetch in enumerate(self._stored)
         }
@@ -461,7 +455,7 @@ class RecordFetches:
     def _fact(self, waiting: Waiting, u: int) -> Fetched:
         arrival = waiting.arrivals.get(u)
         if arrival is None:
-            lacked = self._rule.brings[u] & waiting.gaps.unfetched
+            lacked = self._rule.brings[u] & waiting.situation.gaps.unfetched
             return Fetched("not_sent" if lacked else "given")
         state: FetchState = "late" if arrival.state == "waiting" else arrival.state
         if waiting.refused >> u & 1:

@@ -142,10 +142,10 @@ class Translator:
         budget, planner = request.budget, self.planner
         if isinstance(budget, MoneyBudget):
             return request
-        now_s = planner.now()
-        left_s = budget.left(now_s)
-        least = planner.qualities[planner.prior]
-        if planner.quality_within(request, left_s, now_s) > least:
+        left_s = budget.left(planner.now())
+        row = planner.best_without(request.item.withheld, request, left_s)
+        quality, least = planner.qualities[row], planner.qualities[planner.prior]
+        if quality > least and quality >= request.min_quality:
             return request
         return self._with_best_reserve(request, budget)
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from polydom.features.fetches.fetch import Key
-from polydom.features.items import Gaps
 
 from ..fetching.arrival import Arrival
-from ..fetching.fetch_rule import members
+from ..fetching.fetch_rule import Situation, members
 
 # uvloop's timers count whole milliseconds. A wait ends up to one too early, not late.
 TICK_S = 1e-3
@@ -56,8 +55,8 @@ class Shared:
 class Waiting:
     """The fetches that were asked for one record, and the record as it came.
 
-    `arrivals` maps positions of the index's fetches to what they bring. `gaps` are
-    those of the record before anything came, and `columns` the columns of each fetch.
+    `arrivals` maps positions of the index's fetches to what they bring. `situation` is
+    the record's before anything came, and `columns` are the columns of each fetch.
     """
 
     __slots__ = (
@@ -73,26 +72,25 @@ class Waiting:
         "arrivals",
         "asked_s",
         "decide_s",
-        "gaps",
         "keys",
-        "left",
         "patient",
         "price",
         "refused",
+        "situation",
         "undecided",
         "until_s",
     )
 
     def __init__(
         self,
-        gaps: Gaps,
+        situation: Situation,
         columns: Sequence[Sequence[str]],
         asked_s: float,
         allowed: Allowance,
         *,
         patient: bool,
     ) -> None:
-        self.gaps = gaps
+        self.situation = situation
         self._columns = columns
         self.arrivals: dict[int, Arrival] = {}
         self.asked_s = asked_s
@@ -105,8 +103,6 @@ class Waiting:
         self.undecided = 0
         self.decide_s = -math.inf
         self.allowed = allowed  # what calls may still cost
-        # part of the budget from `asked_s` on that is for this record
-        self.left = 0.0
         self.price = 0.0  # price of the calls that were made for this record
         # mask of the fetches whose values cannot be used
         self.refused = 0
@@ -142,7 +138,7 @@ class Waiting:
         Values that the record has itself are kept. A column for which a fetch found
         nothing is None. For a text or an image, the result has only the vectors.
         """
-        record: dict[str, Any] = dict(self.gaps.record or {})
+        record: dict[str, Any] = dict(self.situation.gaps.record or {})
         for u in members(came):
             values = self.arrivals[u].values or {}
             for name in self._columns[u]:

@@ -10,13 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.items import Gaps, Item
+from polydom.features.items import Item
 from polydom.indexer.index.fetches.item_gains import KNOTS, ItemGains
 from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Request
-from polydom.server.fetching.fetch_rule import FetchRule, Purse, expected_quality
+from polydom.server.fetching.fetch_rule import (
+    FetchRule,
+    Purse,
+    Situation,
+    expected_quality,
+)
 from polydom.server.runtime.known_columns import KnownColumns
 from polydom.server.runtime.translator import Translator
 from polydom.server.settings import Settings
@@ -49,15 +54,17 @@ def request_of(item: Item, min_quality: float = 0.0) -> Request:
 
 def send(able: int, chances: tuple[float, float], purse: Purse = Purse()) -> int:  # noqa: B008
     """The fetches that are sent, of those that are able to come."""
-    request, gaps = asked()
-    free = RULE.free(request, gaps, able, chances, LEFT_S)
-    return free | RULE.paid(request, gaps, 0, free, able, chances, LEFT_S, purse)
+    situation = asked()
+    free = RULE.free(situation, able, chances)
+    return free | RULE.paid(situation, 0, free, able, chances, purse)
 
 
-def asked(min_quality: float = 0.0) -> tuple[Request, Gaps]:
+def asked(
+    min_quality: float = 0.0, left_s: float = LEFT_S, rule: FetchRule = RULE
+) -> Situation:
     item = item_of(age=31, height=1.7)
     assert item.gaps is not None
-    return request_of(item, min_quality), item.gaps
+    return rule.situation(request_of(item, min_quality), item.gaps, left_s)
 
 
 def test_a_column_that_the_record_names_is_not_lacked() -> None:
@@ -73,16 +80,13 @@ def test_a_column_that_the_record_names_is_not_lacked() -> None:
 
 
 def test_fetches_raise_the_best_row_that_can_answer() -> None:
-    request, gaps = asked()
-    assert [RULE.row(request, gaps, came, LEFT_S) for came in range(4)] == [1, 3, 5, 7]
+    assert [asked().row(came) for came in range(4)] == [1, 3, 5, 7]
     # 25 us pay for the prior alone, whatever comes
-    assert RULE.row(request, gaps, BOTH, 25e-6) == 0
+    assert asked(left_s=25e-6).row(BOTH) == 0
 
 
 def test_a_quality_below_the_wanted_one_is_worth_nothing() -> None:
-    request, gaps = asked(min_quality=0.78)
-    found = [RULE.quality(request, gaps, LEFT_S, came) for came in range(4)]
-    assert found == [0.0, 0.0, 0.8, 0.9]
+    assert [*map(asked(0.78).quality, range(4))] == [0.0, 0.0, 0.8, 0.9]
 
 
 def test_what_cannot_come_in_time_is_not_sent() -> None:
@@ -126,12 +130,12 @@ def with_gains(gains: Sequence[float]) -> FetchRule:
 
 def test_an_item_of_which_the_model_is_sure_buys_nothing() -> None:
     rule = with_gains(np.linspace(0.3, 0.0, KNOTS).tolist())
-    request, gaps = asked()
+    situation = asked(rule=rule)
 
     def bought(margin: float | None, worth: float = 0.0) -> int:
         purse = Purse(math.inf, worth, margin)
         chances = (0.0, 1.0)
-        return rule.paid(request, gaps, 0, 0, ORDERS, chances, LEFT_S, purse)
+        return rule.paid(situation, 0, 0, ORDERS, chances, purse)
 
     assert bought(0.0) == bought(0.9) == bought(None) == ORDERS
     assert bought(1.0) == 0
@@ -169,13 +173,11 @@ def test_expected_quality_is_the_mean_over_all_outcomes(
 def test_no_other_combination_is_expected_to_be_better(
     chances: tuple[float, float], most: float, worth: float
 ) -> None:
-    request, gaps = asked()
+    quality = asked().quality
     sent = send(BOTH, chances, Purse(most, worth))
 
     def value(some: int) -> float:
-        own = expected_quality(
-            some, chances, lambda came: RULE.quality(request, gaps, LEFT_S, came)
-        )
+        own = expected_quality(some, chances, quality)
         return own - worth * 0.002 * (some >> 1)
 
     allowed = [some for some in range(4) if some in (0, EMPLOYER) or most >= 0.002]
