@@ -11,6 +11,7 @@ import pytest
 from polydom.indexer.building.build import build
 from polydom.server.client.sync import Client
 from tests.support.builds.vector_project import make_project
+from tests.support.processes.forked_process import run_forked
 from tests.support.processes.servers import ADMIN, ask, reload, serving
 
 TELLING = ["shouts", "embedding"]  # the features of the best set, but for "mood"
@@ -128,8 +129,10 @@ def test_batches_and_clients_have_vectors(port: int) -> None:
     number = time.monotonic_ns()
     texts = [f"{'A' * (k % 7)} say {number + k:x}" for k in range(40)]
     with Client(f"http://127.0.0.1:{port}") as client:
-        rows = [*client.predict_batch(texts, budget_ms=15_000)]
+        said: list[Any] = [*client.predict_batch(texts, total_budget_ms=15_000)]
         one = client.predict(texts[0], budget_ms=10_000)
+    *rows, totals = said
+    assert (totals.items, len(rows)) == (40, 40)
     assert all("embedding" in row.features for row in rows)
     assert {row.fetched["embedding"].state for row in rows} <= {"came", "kept"}
     assert one.label == rows[0].label
@@ -140,19 +143,16 @@ def test_an_inference_request_has_vectors(port: int) -> None:
     texts = [f"AA say {time.monotonic_ns() + k:x}" for k in range(5)]
     column = {"name": "text", "datatype": "BYTES", "shape": [5], "data": texts}
     body = {"inputs": [column], "parameters": {"budget_ms": 15_000}}
-    status, answer = ask(
-        port,
-        "POST",
-        "/v2/models/texts/infer",
-        json.dumps(body).encode(),
-        content_type="application/json",
-    )
+    sent = json.dumps(body).encode()
+    path = "/v2/models/texts/infer"
+    answer: Any
+    status, answer = ask(port, "POST", path, sent, content_type="application/json")
     assert status == 200, answer
     assert "came:5" in answer["parameters"]["fetched"]
 
 
 def test_an_index_tells_its_fetches(port: int) -> None:
-    _, facts = ask(port, "GET", "/v1/index", b"")
+    facts: Any = ask(port, "GET", "/v1/index", b"")[1]
     embedding, _ = facts["fetches"]
     assert (embedding["key"], embedding["columns"]) == ([], ["embedding"])
     assert embedding["features"] == ["strength", "embedding"]
@@ -182,8 +182,6 @@ def test_a_fetch_of_another_width_is_refused(folder: Path, tmp_path: Path) -> No
     (tmp_path / "calls.py").write_text(other)
     files = ["--features", str(folder / "calls.py")]
     files += ["--fetches", str(tmp_path / "calls.py")]
-    with (
-        pytest.raises(AssertionError, match="'mood' brings 2 numbers; 1 are needed"),
-        serving(folder / "texts.pdx", *files, log=tmp_path / "log"),
-    ):
-        pass
+    said = run_forked(["polydom", "serve", str(folder / "texts.pdx"), *files], tmp_path)
+    assert said.returncode == 1
+    assert "fetch 'mood' brings 2 numbers; 1 are needed" in said.stderr

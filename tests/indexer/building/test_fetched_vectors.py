@@ -55,7 +55,7 @@ def test_features_are_vectors_and_say_which_vectors_they_need(built: Index) -> N
 
 def test_the_best_set_for_each_outcome_is_kept(built: Index) -> None:
     masks, arrivals = package_of(built).masks.tolist(), Arrivals(built)
-    qualities = built.qualities.tolist()
+    qualities: list[float] = built.qualities.tolist()
 
     def best(came: int) -> float:
         withheld = arrivals.withheld(came)
