@@ -58,23 +58,21 @@ class PartialLookup:
         parts: bool = True,
     ) -> None:
         assert index.package is not None
-        lacking = [mask & withheld for mask in index.package.masks.tolist()]
-        counts = index.package.base_models
-        own = [
-            row
-            for row, lacks in enumerate(lacking)
-            if not lacks and (parts or not counts[row])
-        ]
-        columns = [mask for k, mask in enumerate(together) if withheld >> k & 1]
-        nearly = [
-            row
-            for row, lacks in enumerate(lacking)
-            if lacks and any(not lacks & ~own for own in columns)
-        ]
+        masks = index.package.masks
+        lacking = masks & np.uint64(withheld)
+        answers = lacking == 0
+        nearly = np.zeros(len(masks), np.bool_)
+        for k, mask in enumerate(together):
+            if withheld >> k & 1:
+                nearly |= lacking & ~np.uint64(mask) == 0
+        nearly &= ~answers
+        if not parts:
+            answers &= np.array(index.package.base_models) == 0
+        own = np.flatnonzero(answers).tolist()
         self._answering = frozenset(own)
         self._whole = index.lookup
         self._own = _skylines(index, own)
-        self._nearly = _skylines(index, nearly)
+        self._nearly = _skylines(index, np.flatnonzero(nearly).tolist())
 
     def best(self, size: Size, budget: float) -> int:
         """Find the row of the best candidate that fits the budget; -1 if none fits."""

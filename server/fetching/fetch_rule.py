@@ -22,6 +22,9 @@ PATTERNS = 4096
 # and of what is paid for.
 MOST_WEIGHED = 8
 MOST_PAID = 5
+# Number of fetches that may come or not when it is decided what to pay for; others that
+# are on their way count as what is likelier.
+MOST_UNSURE = 6
 
 
 class Purse(NamedTuple):
@@ -110,9 +113,14 @@ class FetchRule:
         """
         able &= self.with_price
         quality = self._of_item(situation, came, purse.margin)
+        paid = members(able)[:MOST_PAID]
         sure = [1.0 if came >> u & 1 else own for u, own in enumerate(chances)]
+        # sets of fetches double with each one that may come or not
+        unsure = sorted(members(pending), key=lambda u: abs(sure[u] - 0.5))
+        for u in unsure[max(MOST_UNSURE - len(paid), 0) :]:
+            sure[u] = float(sure[u] >= 0.5)
         sent, best = 0, -math.inf
-        for price, some in sorted(self._combinations(members(able)[:MOST_PAID])):
+        for price, some in sorted(self._combinations(paid)):
             if price > purse.most:
                 break
             own = expected_quality(came | pending | some, sure, quality)
@@ -231,15 +239,17 @@ def expected_quality(
     """Return the expected quality of an answer if the fetches in `sent` are sent.
 
     Fetches come independently of each other, with their `chances` (U,). The function
-    `quality` returns the quality if exactly the fetches in a mask have come. If there
-    are more than `MOST_WEIGHED` fetches, those with the smallest chances never come.
+    `quality` returns the quality if exactly the fetches in a mask have come. If more
+    than `MOST_WEIGHED` fetches may come or not, those with the smallest chances never
+    come.
     """
-    likely = sorted(members(sent), key=lambda u: -chances[u])[:MOST_WEIGHED]
-    outcomes = {0: 1.0}
+    came = sum(1 << u for u in members(sent) if chances[u] >= 1)
+    likely = sorted(members(sent & ~came), key=lambda u: -chances[u])[:MOST_WEIGHED]
+    outcomes = {came: 1.0}
     for u in likely:
         own, chance = 1 << u, chances[u]
-        came = {mask | own: share * chance for mask, share in outcomes.items()}
-        outcomes = {m: share * (1 - chance) for m, share in outcomes.items()} | came
+        more = {mask | own: share * chance for mask, share in outcomes.items()}
+        outcomes = {m: share * (1 - chance) for m, share in outcomes.items()} | more
     return sum(share * quality(mask) for mask, share in outcomes.items() if share)
 
 

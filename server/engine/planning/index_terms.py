@@ -4,10 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from polydom.features.costs.curve import CostTable
+from polydom.features.costs.polynomials import cost_at
 from polydom.features.sizes import Size
 from polydom.indexer.index.built_facts import exits_of
 from polydom.indexer.index.index import Index
@@ -17,6 +19,15 @@ from polydom.indexer.index.package import Package
 # Number of sizes whose most accurate row is cached. Records have one size, and images
 # from one camera have few.
 REMEMBERED = 1024
+RANKED = 32  # sizes whose ranked candidates are cached
+
+
+class Ranked(NamedTuple):
+    """A candidate: its mask of features, its cost at a size, and its row."""
+
+    mask: int
+    cost: float
+    row: int
 
 
 def promised_shares(index: Index) -> dict[str | None, float]:
@@ -88,3 +99,24 @@ def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
         return row, index.cost_s(row, size)
 
     return top
+
+
+def remember_ranks(index: Index) -> Callable[[Size, bool], list[Ranked]]:
+    """Return a cached function that ranks all candidates at a size, the best first.
+
+    Of equal ones the cheaper is first. If the second argument is True, candidates that
+    answer with parts of models are left out.
+    """
+    package = index.package
+    assert package is not None
+    masks, parts = package.masks.tolist(), package.base_models
+    curves, qualities = index.coefficients.tolist(), index.qualities.tolist()
+
+    @lru_cache(RANKED)
+    def ranks(size: Size, whole: bool) -> list[Ranked]:
+        costs = [cost_at(curve, size) for curve in curves]
+        rows = [row for row in range(len(masks)) if not (whole and parts[row])]
+        rows.sort(key=lambda row: (-qualities[row], costs[row]))
+        return [Ranked(masks[row], costs[row], row) for row in rows]
+
+    return ranks

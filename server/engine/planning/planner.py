@@ -33,6 +33,7 @@ from .index_terms import (
     least_cost,
     make_anytime,
     promised_shares,
+    remember_ranks,
     remember_tops,
     waiting_costs,
 )
@@ -127,6 +128,9 @@ class Planner:
         self.rests = RestCosts(package, index.qualities)
         # Function from a size to the most accurate row and its cost.
         self.top = remember_tops(index)
+        # Function from a size, and whether whole models are wanted, to all candidates,
+        # the best first.
+        self._ranks = remember_ranks(index)
         together = coming_together(package.features)
         given = partial(PartialLookup, index, together=together)
         # Function from a mask of withheld features to the look-up without these
@@ -220,10 +224,7 @@ class Planner:
         left = self._for_plan(request, left, self._drift_at(self.now()))
         size, exact = request.item.size, request.exact
         row, cost = self._top_without(withheld, size, exact)
-        if cost <= left:
-            return row
-        row = self._lookup_of(withheld, exact).best(size, left) if left > 0 else -1
-        return row if row >= 0 else self.prior
+        return row if cost <= left else self._first(withheld, size, exact, left)[0]
 
     def _top_without(self, withheld: int, size: Size, exact: bool) -> tuple[int, float]:
         tops, key = self._tops, (withheld, size, exact)
@@ -231,9 +232,22 @@ class Planner:
         if found is None:
             if len(tops) >= REMEMBERED:
                 tops.clear()
-            row = self._lookup_of(withheld, exact).best(size, math.inf)
-            found = tops[key] = row, self.cost(row, size)
+            found = tops[key] = self._first(withheld, size, exact, math.inf)
         return found
+
+    def _first(
+        self, withheld: int, size: Size, exact: bool, left: float
+    ) -> tuple[int, float]:
+        """Return the best row without some features that fits, and its cost.
+
+        Without such a row it is the prior. No look-up is made, as there may be as many
+        masks of withheld features as there are sets of fetches.
+        """
+        if left > 0:
+            for mask, cost, row in self._ranks(size, exact and self.has_parts):
+                if not mask & withheld and cost <= left:
+                    return row, cost
+        return self.prior, self.cost(self.prior, size)
 
     def time_s(self, row: int, request: Request) -> float:
         """Return the predicted seconds of answering a request by a row.

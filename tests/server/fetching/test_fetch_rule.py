@@ -17,6 +17,8 @@ from polydom.server.engine.budget import Deadline
 from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.fetching.fetch_rule import (
+    MOST_PAID,
+    MOST_UNSURE,
     FetchRule,
     Purse,
     Situation,
@@ -163,6 +165,52 @@ def test_expected_quality_is_the_mean_over_all_outcomes(
         total += share * qualities[came]
     found = expected_quality(sent, chances, qualities.__getitem__)
     assert found == pytest.approx(total, abs=1e-12)
+
+
+def test_fetches_that_have_come_leave_room_for_those_that_may_come() -> None:
+    came, last = (1 << 20) - 1, 1 << 20
+    chances = [*[1.0] * 20, 0.25]
+    found = expected_quality(
+        came | last, chances, lambda some: 0.8 if some & last else 0.4
+    )
+    assert found == pytest.approx(0.5)
+
+
+def test_a_purchase_among_many_fetches_weighs_few_sets() -> None:
+    rule = FetchRule(PLANNER, KnownColumns.of(PLANNER.package))
+    rule.prices = (0.001,) * 6 + (0.0,) * 12
+    rule.with_price, free = (1 << 6) - 1, ((1 << 12) - 1) << 6
+    weighed = set[int]()
+
+    class Counting(Situation):
+        def quality(self, came: int) -> float:
+            weighed.add(came)
+            return 0.5 + came.bit_count() / 100
+
+    known = asked()
+    situation = Counting(rule, known.request, known.gaps, LEFT_S)
+    able = rule.with_price | free
+    bought = rule.paid(situation, 0, free, able, [0.5] * 18, Purse())
+    assert bought.bit_count() == MOST_PAID
+    assert len(weighed) <= 1 << MOST_UNSURE
+
+
+@given(
+    withheld=st.integers(0, 7),
+    left_s=st.one_of(st.just(0.0), st.floats(0, 6e-5)),
+    exact=st.booleans(),
+)
+def test_the_best_row_without_some_features_is_found_without_a_look_up(
+    withheld: int, left_s: float, exact: bool
+) -> None:
+    own = planner()
+    item = item_of(age=31)
+    request = Request(item, Deadline(50.0, left_s), exact=exact)
+    row = own.best_without(withheld, request, left_s)
+    assert own.given.cache_info().misses == 0
+    allowed = own._for_plan(request, left_s, 1.0)
+    expected = own.given(withheld).best(item.size, allowed)
+    assert row == (own.prior if expected < 0 else expected)
 
 
 @given(
