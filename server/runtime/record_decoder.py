@@ -23,7 +23,7 @@ from polydom.features.tables.text_columns import TextOf
 from ..schema.wire import Terms
 from .known_columns import KnownColumns
 
-NAN = math.nan
+NAN = float("nan")  # an object that no record has
 # msgspec cannot find a field if its name has any of these
 ESCAPED = re.compile(r'[\\"\x00-\x1f]')
 Row = NDArray[np.float32]
@@ -110,13 +110,19 @@ class RecordDecoder:
             text(record)
         row = np.empty(self._width, np.float32)
         values: list[Any] = [record.get(name) for name in self._names]
+        empty = unfetched = 0
         try:
             numbers = values if self._codes is None else self._coded(values)
+            if None in numbers:
+                lacking = zip(self._bits, numbers, strict=True)
+                empty = sum([bit for bit, number in lacking if number is None])
+                numbers = [NAN if number is None else number for number in numbers]
             self._pack(row.data, 0, *numbers)
-            is_full = math.isfinite(sum(numbers))
+            # NaN or infinity that the record itself has
+            is_plain = math.isfinite(sum([n for n in numbers if n is not NAN]))
         except (struct.error, OverflowError, KeyError):
-            is_full = False  # `_pack_with_gaps` finds missing and wrong columns
-        empty = unfetched = 0
+            # `_pack_with_gaps` finds columns that are missing, wrong, or unknown words
+            is_plain = False
         for name, bit in self._fetched.items():
             unfetched |= 0 if name in record else bit
         for name, bit in self._others.items():
@@ -124,8 +130,10 @@ class RecordDecoder:
             empty |= bit if value is None or value != value else 0
         try:
             gaps = None
-            if empty or not is_full:
+            if not is_plain:
                 gaps = self._pack_with_gaps(row, values, empty, unfetched)
+            elif empty:
+                gaps = Gaps((), empty, self._withheld(empty, unfetched))
             if gaps is not None and unfetched:
                 gaps = replace(gaps, unfetched=unfetched, record=record)
         except (struct.error, OverflowError):
@@ -138,10 +146,13 @@ class RecordDecoder:
         return Item("record", record, 1.0, gaps)
 
     def _coded(self, values: Sequence[Any]) -> list[Any]:
-        """Replace each word by its code; raise KeyError for an unknown word."""
+        """Replace each word by its code; raise KeyError for an unknown word.
+
+        None stays None.
+        """
         assert self._codes is not None
         return [
-            value if code is None else code[value]
+            value if code is None or value is None else code[value]
             for code, value in zip(self._codes, values, strict=True)
         ]
 

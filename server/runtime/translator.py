@@ -341,8 +341,8 @@ class Translator:
         raised as `read` does. For a text or an image, `found` has the vectors that
         came, and None for a fetch that found nothing.
         """
-        if item.kind == "record":
-            return self.read(found)
+        if item.kind == "record":  # its values were checked when they came
+            return self._records.item(found)
         return self._with_vectors(item, found)
 
     def _with_vectors(self, item: Item, found: Mapping[str, Any]) -> Item:
