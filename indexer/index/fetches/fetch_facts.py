@@ -11,7 +11,7 @@ from polydom.features.costs.polynomials import costs_at
 
 from ..index import Index
 from .arrivals import Arrivals
-from .stored_fetches import StoredFetch
+from .stored_fetches import StoredFetch, needs_of, withheld_by
 
 ROWS = 8  # most budgets
 QUANTILES = (0.5, 0.9, 0.99)
@@ -79,7 +79,8 @@ def fetches_of(index: Index) -> ToldFetches | None:
 def expected_of(index: Index, arrivals: Arrivals, budget_s: float) -> ToldWait:
     """Return what can be expected of a budget, if all fetches are sent at once.
 
-    A server waits until what is left is just enough to answer by the dearest row.
+    A server waits until what is left is just enough to answer by the dearest row. The
+    item is as large as the largest of the build.
     """
     after_s = answering_s(index)
     return ToldWait(
@@ -90,8 +91,18 @@ def expected_of(index: Index, arrivals: Arrivals, budget_s: float) -> ToldWait:
 
 
 def answering_s(index: Index) -> float:
-    """Return the cost of the dearest row: enough for any answer after the waiting."""
-    return float(costs_at(index.coefficients, index.sizes[1]).max())
+    """Return seconds that are enough for any answer after the waiting.
+
+    Columns of a record are read after it. Other features that need no fetch are
+    computed while the item waits.
+    """
+    package, size = index.package, index.sizes[1]
+    assert package is not None
+    if all(one.columns is not None for one in package.features):
+        return float(costs_at(index.coefficients, size).max())
+    waiting = withheld_by(needs_of(package.features, package.fetches), 0)
+    curves = package.costs.of_many(package.masks & np.uint64(waiting))
+    return float((costs_at(curves, size) + package.model_s).max())
 
 
 def round_budgets(draws: NDArray[np.float64], after_s: float) -> list[float]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from polydom.features.costs.polynomials import costs_at
 from polydom.features.errors import BadFetch, BadProject
 from polydom.features.fetches.load import load_fetches
 from polydom.features.items import make_item
@@ -17,6 +18,7 @@ from polydom.indexer.building.data.check_data import check_data
 from polydom.indexer.building.data.dataset import make_dataset
 from polydom.indexer.building.project import Project
 from polydom.indexer.index.fetches.arrivals import Arrivals
+from polydom.indexer.index.fetches.fetch_facts import answering_s, expected_of
 from polydom.indexer.index.index import Index
 from polydom.indexer.progress import Silence
 from tests.support.builds.vector_project import CALLS, make_project, terms
@@ -253,3 +255,15 @@ def test_calls_that_fail_stop_the_build_with_the_reason(
         build(project)
     assert "OSError: no route" in str(e.value)
     assert [*load_fetches([tmp_path / "calls.py"])] == ["embedding", "mood"]
+
+
+def test_what_is_told_counts_on_work_beside_the_waiting(built: Index) -> None:
+    package = package_of(built)
+    after_s, (_, largest) = answering_s(built), built.sizes
+    dearest_s = float(costs_at(built.coefficients, largest).max())
+    assert 0 < after_s < dearest_s
+    # what is left after the waiting is the vectors, what needs them, and a model
+    assert after_s >= float(package.model_s.max())
+    everything = expected_of(built, Arrivals(built), 10.0)
+    assert everything.came == [1.0, 1.0]
+    assert everything.quality == float(built.qualities.max())
