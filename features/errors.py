@@ -104,14 +104,18 @@ class FetchFailed(PolydomError):
     """A fetch brought nothing: its call raised an error, or its answer is unusable.
 
     `place` is where it was to come from, such as "Redis at localhost:6379", if a
-    library could not carry out the call.
+    library could not carry out the call. `again` is False if the same call is known to
+    fail again.
     """
 
     code = "fetch_failed"
 
-    def __init__(self, message: str, place: str | None = None) -> None:
+    def __init__(
+        self, message: str, place: str | None = None, *, again: bool = True
+    ) -> None:
         super().__init__(message)
         self.place = place
+        self.again = again
 
 
 class BadInput(PolydomError, ValueError):

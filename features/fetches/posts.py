@@ -5,6 +5,7 @@ A redirect is not followed, so that no other host gets the keys or the headers.
 
 import re
 from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from math import inf
 from typing import Any
 
@@ -26,6 +27,7 @@ PIECE = 64 << 10  # bytes that are read at a time
 LEAST_S = 0.001  # seconds for an answer; the library takes 0 for any time
 SHOWN = 200  # characters of an answer that is an error
 TELLING = ("message", "detail", "error")  # members of a JSON object that is an error
+FOR_NOW = (408, 425, 429)  # statuses of services that have no time now
 LOCKED = (401, 403)  # statuses whose sentences may quote a header
 # Characters from which a header may be a secret, and of which an error quotes a text
 SECRET, QUOTED = 8, 12
@@ -35,7 +37,8 @@ class Refused(FetchFailed):
     """A service answered with another `status` than 200."""
 
     def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
+        again = status in FOR_NOW or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        super().__init__(message, again=again)
         self.status = status
 
 

@@ -92,6 +92,11 @@ def check_fetches(
     key, or the rows lack a column of it.
     """
     for fetch in fetches:
+        if fetch.kind != "record":
+            raise BadFetch(
+                f"fetch {fetch.name!r} brings vectors of {fetch.kind}s, which no table "
+                "has; `polydom evaluate --fetches` says how good answers are with them"
+            )
         if not fetch.key:
             raise BadFetch(
                 f"fetch {fetch.name!r} does not say which columns are its key; add a "

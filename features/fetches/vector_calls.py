@@ -80,22 +80,20 @@ class VectorCalls:
 
     async def _ask(self, positions: Sequence[int]) -> None:
         """Ask for some items, again after a pause for those that failed."""
-        left, failure = [*positions], None
+        left, failed = [*positions], dict[int, FetchFailed]()
         for pause_s in (*PAUSES_S, None):
             brought = await self._call([self._item(k) for k in left])
-            failed = []
             for k, one in zip(left, brought, strict=True):
+                failed.pop(k, None)
                 if isinstance(one, FetchFailed):
-                    failed.append(k)
-                    failure = one
+                    failed[k] = one
                 elif one is not None:
                     self.found[k] = one[self._fetch.name]
-            left = failed
+            left = [k for k, failure in failed.items() if failure.again]
             if not left or pause_s is None:
                 break
             await asyncio.sleep(pause_s)
-        if left and failure is not None:
-            self.failures.append(failure)
+        self.failures += [*failed.values()][:1]
 
     async def _call(self, items: Sequence[Any]) -> Sequence[Any]:
         try:
