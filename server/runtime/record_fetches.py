@@ -4,7 +4,6 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -14,9 +13,8 @@ from polydom.features.items import Gaps, Item, Value
 
 from ..engine.request import FetchOutcome, Outcome, Request
 from ..engine.send_time import HEAVY, SendTime, weigh
-from ..fetching.arrival import Arrival
+from ..fetching.chances import Chances, Source
 from ..fetching.fetch_rule import FetchRule, Purse, Situation, members
-from ..fetching.latency import Latency
 from ..fetching.mean_price import MeanPrice
 from ..schema.wire import Fetched, FetchState, Terms
 from .translator import Translator
@@ -28,9 +26,6 @@ USUAL_LAG_S = 1e-4
 TRIAL_S = 0.5
 # The same for a fetch with a price, if its chance to come in time is below `SLOW`.
 PAID_TRIAL_S, SLOW = 10.0, 0.1
-# Share of a fetch's chance to come in time that waiting with a purchase leaves, and the
-# number of steps by which the time for it is found.
-LATE_SHARE, HALVINGS = 0.95, 8
 # Records of one request whose keys are asked for in one turn of the event loop.
 TOGETHER = 64
 # Seconds for each of several records besides its plan, until they are measured: to
@@ -38,36 +33,6 @@ TOGETHER = 64
 USUAL_READ_S, USUAL_BETWEEN_S = 5e-5, 1e-4
 # JSON and tensors may bring a whole number as a float; a key needs the number itself.
 WHOLE = 2.0**53
-
-
-# Empty columns, unfetched columns, and fetches that can be asked, of a record
-Pattern = tuple[int, int, int]
-
-
-class Sending(NamedTuple):
-    """What is decided for all records of a pattern that come at the same time."""
-
-    free: int  # Mask of the fetches without a price to send
-    until_s: float  # Time at which the answer has to be begun
-    decide_s: float  # Time to decide about fetches with a price
-
-
-class Source(Protocol):
-    """What brings the values of a fetch: a `Fetcher`, or a simulation of one."""
-
-    @property
-    def latency(self) -> Latency:
-        """The distribution of arrival times."""
-
-    @property
-    def down(self) -> bool:
-        """True if the source is down."""
-
-    def ask(self, key: Key, due_s: float) -> Arrival:
-        """Ask for the values of a key; never block or raise."""
-
-    def refuse(self) -> None:
-        """Count values that a record's columns cannot hold."""
 
 
 class RecordFetches:
@@ -94,23 +59,12 @@ class RecordFetches:
         self._fetchers = fetchers
         self._stored = planner.package.fetches
         self._columns = [fetch.columns for fetch in self._stored]
-        draws = planner.package.arrivals
+        self._chances = Chances(fetchers, planner.package.arrivals)
         dearest = max(self._rule.prices, default=0.0)
         self._mean_price = MeanPrice(translator.settings.mean_price, dearest)
-        # When each fetch was last asked
-        self._asked_s = [-math.inf] * len(self._stored)
-        # an unoffered fetch is never asked, so that its latency is not needed
-        self._latencies = [
-            Latency(draws[:, u]) if fetcher is None else fetcher.latency
-            for u, fetcher in enumerate(fetchers)
-        ]
 
     def send(
-        self,
-        request: Request,
-        terms: Terms,
-        shared: Shared | None = None,
-        known: dict[Pattern, Sending] | None = None,
+        self, request: Request, terms: Terms, shared: Shared | None = None
     ) -> Waiting | None:
         """Ask for the columns that a request's record lacks; None if it lacks none.
 
@@ -118,8 +72,7 @@ class RecordFetches:
         even if no fetch is sent.
 
         If several records share the budget, each is answered in an equal part of it,
-        and may wait until the time is needed to answer all. They also share what is
-        `known` of records that come at the same time, which is added to.
+        and may wait until the time is needed to answer all.
         """
         gaps = request.item.gaps
         if gaps is None or not gaps.unfetched:
@@ -137,37 +90,33 @@ class RecordFetches:
             return waiting
         able = waiting.able = sum(1 << u for u in keys)
         waiting.keys = keys
-        known = {} if known is None else known
-        pattern = gaps.empty, gaps.unfetched, able
-        sending = known.get(pattern)
-        if sending is None:
-            sending = known[pattern] = self._decide(waiting, records)
-        waiting.until_s = sending.until_s
-        sent, unpaid = sending.free, able & ~rule.with_price
-        sent |= self._trials(unpaid & ~sent, now_s)
+        unpaid = able & ~rule.with_price
+        sent = self._free(waiting, unpaid, records)
+        # if nobody asked, nobody would learn that a source is fast again
+        sent |= self._chances.unasked(unpaid & ~sent, now_s - TRIAL_S)
         for u in members(sent):
             self._ask(u, waiting)
-        waiting.undecided = able & rule.with_price
-        if not patient and waiting.undecided and waiting.pending:
-            waiting.decide_s = sending.decide_s
-        elif waiting.undecided:  # nothing can be learned by waiting with a purchase
+        waiting.undecided = paid = able & rule.with_price
+        if not patient and paid and waiting.pending:
+            waiting.decide_s = self._chances.latest_s(paid, now_s, waiting.until_s)
+        elif paid:  # nothing can be learned by waiting with a purchase
             self._buy(waiting)
         return waiting
 
-    def _decide(self, waiting: Waiting, records: int) -> Sending:
-        """Choose the free fetches to send, and until when the record may wait."""
-        rule, able, situation = self._rule, waiting.able, waiting.situation
-        waiting.after_s = self._after_s(situation, able, records)
+    def _free(self, waiting: Waiting, unpaid: int, records: int) -> int:
+        """Set until when a record may wait; return the free fetches that are worth it.
+
+        `unpaid` is a mask of the free fetches that can be asked.
+        """
+        situation = waiting.situation
+        waiting.after_s = self._after_s(situation, waiting.able, records)
         wait_s = records * (situation.left - waiting.after_s)
-        until_s = waiting.asked_s + wait_s - self._lag_s(waiting, wait_s)
-        waiting.until_s = until_s
-        free = able & ~rule.with_price
-        if waiting.patient:
-            return Sending(free, until_s, -math.inf)
-        if free:
-            free = rule.free(situation, able, self._chances(waiting))
-        decide_s = self._latest_purchase_s(able & rule.with_price, until_s)
-        return Sending(free, until_s, decide_s)
+        lag_s = self._lag_s(waiting, wait_s)
+        waiting.until_s = waiting.asked_s + wait_s - lag_s
+        if waiting.patient or not unpaid:
+            return unpaid
+        chances = self._chances.of_all(waiting.able, waiting.until_s - self._now())
+        return self._rule.free(situation, waiting.able, chances)
 
     def _lag_s(self, waiting: Waiting, wait_s: float) -> float:
         """Return the seconds of a wait to hold back, as the wait may end too late.
@@ -182,7 +131,7 @@ class RecordFetches:
         least, most = expected(0), expected(waiting.able)
 
         def quality(lag_s: float) -> float:
-            chances = [self._chance(u, wait_s - lag_s) for u in waiting.keys]
+            chances = [self._chances.of(u, wait_s - lag_s) for u in waiting.keys]
             return least + max(chances) * (most - least)
 
         return weigh(levels, quality, quality(levels[-1].seconds))
@@ -261,29 +210,30 @@ class RecordFetches:
         time is needed to answer all of the records in `shared`. The keys of up to
         `TOGETHER` records are asked for together; in between, other requests are read.
         """
-        each: list[Request | asyncio.Task[Request]] = []
-        for start in range(0, len(requests), TOGETHER):
-            if start:
-                await asyncio.sleep(0)
-            known: dict[Pattern, Sending] = {}
-            for request in requests[start : start + TOGETHER]:
-                waiting = self.send(request, terms, shared, known)
-                if waiting is None:
-                    each.append(request)
-                else:
-                    arriving = self._arrive_among(request, waiting)
-                    each.append(asyncio.create_task(arriving))
-        tasks = [one for one in each if isinstance(one, asyncio.Task)]
-        await asyncio.gather(*tasks)
-        return [one.result() if isinstance(one, asyncio.Task) else one for one in each]
+        found, waits = list(requests), dict[int, Waiting]()
+        ended = asyncio.Event()
 
-    async def _arrive_among(self, request: Request, waiting: Waiting) -> Request:
-        """Wait as `arrive` does, and measure how long the reading takes."""
-        await self._wait(request, waiting)
-        began_s = self._now()
-        found = self.settled(request, waiting)
-        now_s = self._now()
-        self._reading.add(now_s - began_s, now_s)
+        def settle(place: int) -> None:
+            began_s = self._now()
+            found[place] = self.settled(requests[place], waits.pop(place))
+            now_s = self._now()
+            self._reading.add(now_s - began_s, now_s)
+            ended.set()
+
+        try:
+            for place, request in enumerate(requests):
+                if place and place % TOGETHER == 0:
+                    await asyncio.sleep(0)
+                waiting = self.send(request, terms, shared)
+                if waiting is not None:
+                    waits[place] = waiting
+                    self.then(request, waiting, partial(settle, place))
+            while waits:
+                ended.clear()
+                await ended.wait()
+        finally:
+            for waiting in waits.values():
+                waiting.stop()
         return found
 
     def answered(self, outcomes: Sequence[Outcome], since_s: float) -> None:
@@ -300,9 +250,11 @@ class RecordFetches:
         requests is above what the operator allows.
         """
         able, waiting.undecided = waiting.undecided, 0
-        chances = self._chances(waiting)
-        if waiting.patient:
-            chances = [1.0] * len(chances)
+        left_s = waiting.until_s - self._now()
+        surely = [1.0] * len(self._stored)
+        chances = (
+            surely if waiting.patient else self._chances.of_all(waiting.able, left_s)
+        )
         worth, margin = self._mean_price.worth, self._margin(waiting)
         purse = Purse(waiting.allowed.left, worth, margin)
         came, pending = waiting.came, waiting.pending
@@ -310,10 +262,10 @@ class RecordFetches:
         bought = self._rule.paid(*known, chances, purse)
         if waiting.patient and not worth:
             bought = self._rule.with_others(bought, able, purse.most)
-        slow = [u for u in members(able & ~bought) if chances[u] < SLOW]
-        if any(self._asked_s[u] <= waiting.asked_s - PAID_TRIAL_S for u in slow):
+        slow = sum(1 << u for u in members(able & ~bought) if chances[u] < SLOW)
+        if self._chances.unasked(slow, waiting.asked_s - PAID_TRIAL_S):
             # bought now and then as if it was fast, to learn whether it is
-            bought = self._rule.paid(*known, [1.0] * len(chances), purse)
+            bought = self._rule.paid(*known, surely, purse)
         for u in members(bought):
             self._ask(u, waiting)
 
@@ -323,50 +275,15 @@ class RecordFetches:
         item = self._read(request, waiting) if came else request.item
         return self._planner.margin(waiting.situation.row(came), item)
 
-    def _chances(self, waiting: Waiting) -> list[float]:
-        """Return each fetch's chance to come in time if it is asked now."""
-        left_s = waiting.until_s - self._now()
-        return [
-            self._chance(u, left_s) if waiting.able >> u & 1 else 0.0
-            for u in range(len(self._stored))
-        ]
-
-    def _latest_purchase_s(self, paid: int, until_s: float) -> float:
-        """Return the time until which a purchase is about as likely to be in time.
-
-        `paid` is a mask of fetches. They have to come by `until_s`.
-        """
-        now_s = self._now()
-        latest_s = until_s
-        for u in members(paid):
-            least = LATE_SHARE * self._chance(u, until_s - now_s)
-            low_s, high_s = now_s, until_s
-            for _ in range(HALVINGS):
-                middle_s = (low_s + high_s) / 2
-                if self._chance(u, until_s - middle_s) >= least:
-                    low_s = middle_s
-                else:
-                    high_s = middle_s
-            latest_s = min(latest_s, low_s)
-        return latest_s
-
     def _ask(self, u: int, waiting: Waiting) -> None:
         fetcher = self._fetchers[u]
         assert fetcher is not None
-        self._asked_s[u] = waiting.asked_s
+        self._chances.asked_s[u] = waiting.asked_s
         arrival = fetcher.ask(waiting.keys[u], waiting.until_s)
         waiting.arrivals[u] = arrival
         if arrival.state == "waiting" and arrival.asks == 1:
             waiting.price += self._rule.prices[u]
             waiting.allowed.spend(self._rule.prices[u])
-
-    def _trials(self, unsent: int, now_s: float) -> int:
-        """Return a mask of the fetches in `unsent` to ask, though they look too slow.
-
-        Otherwise nobody would learn that a source is fast again.
-        """
-        last_s = now_s - TRIAL_S
-        return sum(1 << u for u in members(unsent) if self._asked_s[u] <= last_s)
 
     def _keys(self, lacked: int, item: Item) -> dict[int, Key]:
         """Return the keys of the fetches in `lacked` that can be asked for.
@@ -386,17 +303,6 @@ class RecordFetches:
                 keys[u] = key
         return keys
 
-    def _chance(self, u: int, left_s: float) -> float:
-        """Return a fetch's chance to come within `left_s` seconds.
-
-        It is 1 if the source is down: the fetcher then lets only probes through, which
-        tell when it is up again.
-        """
-        fetcher = self._fetchers[u]
-        if fetcher is not None and fetcher.down:
-            return 1.0
-        return self._latencies[u].chance(0.0, left_s)
-
     def _wait_until(self, waiting: Waiting) -> float:
         """Return the time up to which waiting can pay; -infinity if it cannot."""
         pending = waiting.pending
@@ -406,7 +312,11 @@ class RecordFetches:
             return waiting.until_s
         asked_s = {u: waiting.arrivals[u].sent_s for u in members(pending)}
         return self._rule.latest_s(
-            waiting.situation, waiting.came, asked_s, self._latencies, waiting.until_s
+            waiting.situation,
+            waiting.came,
+            asked_s,
+            self._chances.latencies,
+            waiting.until_s,
         )
 
     def settled(self, request: Request, waiting: Waiting) -> Request:

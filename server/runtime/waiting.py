@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from polydom.features.fetches.fetch import Key
 
@@ -31,25 +31,12 @@ class Allowance:
         self.left = max(self.left - price, 0.0)
 
 
-class Shared:
-    """What several records share that are answered one after the other.
+class Shared(NamedTuple):
+    """What several records share that are answered one after the other."""
 
-    Parameters
-    ----------
-    records
-        Their number, with those that lack no columns.
-    besides_s
-        Seconds that each takes besides its plan and its fetches.
-    allowed
-        What their fetches may still cost together.
-    """
-
-    __slots__ = ("allowed", "besides_s", "records")
-
-    def __init__(self, records: int, besides_s: float, allowed: Allowance) -> None:
-        self.records = records
-        self.besides_s = besides_s
-        self.allowed = allowed
+    records: int  # Their number, with those that lack no columns
+    besides_s: float  # Seconds that each takes besides its plan and its fetches
+    allowed: Allowance  # What their fetches may still cost together
 
 
 class Waiting:

@@ -6,8 +6,8 @@ from itertools import product
 from typing import NamedTuple
 
 from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
+from polydom.server.fetching.chances import HALVINGS, LATE_SHARE
 from polydom.server.fetching.latency import Latency
-from polydom.server.runtime.record_fetches import HALVINGS, LATE_SHARE
 
 STEP_S = 2e-5
 NEAR_GAIN = 2e-4
