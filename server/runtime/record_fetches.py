@@ -31,6 +31,7 @@ TOGETHER = 64
 # Seconds for each of several records besides its plan, until they are measured: to
 # read what came, and to answer.
 USUAL_READ_S, USUAL_BETWEEN_S = 5e-5, 1e-4
+USUAL_CHANCE = 0.9  # share of records that take at most the usual time to be read
 # JSON and tensors may bring a whole number as a float; a key needs the number itself.
 WHOLE = 2.0**53
 
@@ -82,7 +83,7 @@ class RecordFetches:
         allowed, records = shared.allowed, shared.records
         left = request.budget.left(now_s)
         if records > 1:
-            left = left / records - shared.besides_s - self._reading.at(now_s)
+            left = left / records - shared.besides_s - self._reading_s(records, now_s)
         situation = rule.situation(request, gaps, left)
         waiting = Waiting(situation, self._columns, now_s, allowed, patient=patient)
         keys = self._keys(rule.lacked(gaps), request.item)
@@ -117,6 +118,15 @@ class RecordFetches:
             return unpaid
         chances = self._chances.of_all(waiting.able, waiting.until_s - self._now())
         return self._rule.free(situation, waiting.able, chances)
+
+    def _reading_s(self, records: int, now_s: float) -> float:
+        """Return the seconds that each of some records takes to be read.
+
+        A stall holds up one of them, and not all.
+        """
+        levels = self._reading.levels(now_s)
+        usual_s = next(one.seconds for one in levels if one.chance <= USUAL_CHANCE)
+        return usual_s + levels[0].seconds / records
 
     def _lag_s(self, waiting: Waiting, wait_s: float) -> float:
         """Return the seconds of a wait to hold back, as the wait may end too late.

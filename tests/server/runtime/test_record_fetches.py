@@ -320,3 +320,47 @@ def test_after_a_stall_fetches_are_sent_as_before() -> None:
         await fetchers.close()
 
     asyncio.run(main())
+
+
+def test_a_record_that_was_read_slowly_takes_no_fetches_from_a_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    index = fetched.make_index()
+    assert index.package is not None
+    fetches_of, draws = index.package.fetches, index.package.arrivals
+    planner = Planner(index, index.package.extractor())
+    translator = Translator(planner, Settings(max_budget_s=60.0))
+
+    @fetch(key=["customer_id"], columns=["job"])
+    async def employer(keys: Sequence[Any], left_s: float) -> list[Any]:
+        return [["pilot"]] * len(keys)
+
+    async def main() -> None:
+        fetchers = Fetchers({"employer": employer})
+        fetches = RecordFetches(translator, fetchers.of(fetches_of, draws))
+
+        async def answer(count: int) -> list[Request]:
+            terms = Terms(budget_ms=10_000.0)
+            began_s, requests = planner.now(), []
+            for number in range(count):
+                item = translator.read({**GIVEN, "customer_id": f"{count} {number}"})
+                asked = translator.request(terms, item, began_s, Caller())
+                requests.append(asked)
+            shared = fetches.shared_by(count, terms)
+            return await fetches.arrive_all(requests, terms, shared)
+
+        read = translator.read
+
+        def slowly(*arguments: Any) -> Any:
+            time.sleep(0.2)
+            return read(*arguments)
+
+        monkeypatch.setattr(translator, "read", slowly)
+        await answer(2)
+        monkeypatch.setattr(translator, "read", read)
+        for one in await answer(100):
+            assert one.fetches is not None
+            assert one.fetches.fetched["employer"].state == "came"
+        await fetchers.close()
+
+    asyncio.run(main())
