@@ -349,15 +349,15 @@ def test_a_record_that_was_read_slowly_takes_no_fetches_from_a_batch(
             shared = fetches.shared_by(count, terms)
             return await fetches.arrive_all(requests, terms, shared)
 
-        read = translator.read
+        read = translator.read_fetched
 
         def slowly(*arguments: Any) -> Any:
             time.sleep(0.2)
             return read(*arguments)
 
-        monkeypatch.setattr(translator, "read", slowly)
+        monkeypatch.setattr(translator, "read_fetched", slowly)
         await answer(2)
-        monkeypatch.setattr(translator, "read", read)
+        monkeypatch.setattr(translator, "read_fetched", read)
         for one in await answer(100):
             assert one.fetches is not None
             assert one.fetches.fetched["employer"].state == "came"
