@@ -64,6 +64,11 @@ class RecordFetches:
         dearest = max(self._rule.prices, default=0.0)
         self._mean_price = MeanPrice(translator.settings.mean_price, dearest)
 
+    def go_on_from(self, old: "RecordFetches") -> None:
+        """Take over what was measured, and what a price is worth, from an old index."""
+        self._mean_price.worth = old._mean_price.worth
+        self._lag, self._reading, self._between = old._lag, old._reading, old._between
+
     def send(
         self, request: Request, terms: Terms, shared: Shared | None = None
     ) -> Waiting | None:

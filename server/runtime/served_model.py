@@ -101,7 +101,8 @@ class ServedModel:
         The thread warms up in small steps. The deadline of each step is as late as that
         of a request with the largest budget, so most requests are computed first. If an
         `old` index still answers, the thread pauses after each step, and the send times
-        of `old` are copied, because measurements under load would be too long.
+        of `old` are copied, because measurements under load would be too long, and so
+        is what it knows of prices and waits.
         """
         self.metrics.planners.add(self.planner)
         steps = self.warm_up.steps()
@@ -115,6 +116,8 @@ class ServedModel:
                 began_s = self.now()
         if old is not None and old.ready:
             self.send_times, self._times_of = old.send_times, old._times_of
+            if self.fetches and old.fetches:
+                self.fetches.go_on_from(old.fetches)
         elif self.warm_up.samples:
             loop = await self._measure(by_thread=False)
             self.send_times = SendTimes(loop, await self._measure(by_thread=True))

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,15 @@ from polydom.server.app import create_app
 from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.fetching.fetchers import Fetchers
+from polydom.server.http.bearer_tokens import Access, Tokens
 from polydom.server.runtime.record_fetches import RecordFetches
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.waiting import Waiting
 from polydom.server.schema.wire import Terms
 from polydom.server.settings import Settings
 from tests.support.indexes import fetched
+from tests.support.processes.servers import ADMIN
+from tests.support.waiting import until_ready
 
 # A key has the seconds until its values come, and what goes wrong then.
 FETCHES = """
@@ -364,3 +368,32 @@ def test_a_record_that_was_read_slowly_takes_no_fetches_from_a_batch(
         await fetchers.close()
 
     asyncio.run(main())
+
+
+def test_a_reload_buys_no_more_than_the_mean_price_allows(tmp_path: Path) -> None:
+    (tmp_path / "fetches.py").write_text(FETCHES)
+    path = fetched.save_index(tmp_path)
+    # 150 requests make a unit of price worth more than any fetch gains
+    settings = Settings(max_budget_s=60.0, rescale=False, mean_price=0.0)
+    app = create_app(
+        path,
+        fetches=[tmp_path / "fetches.py"],
+        settings=settings,
+        access=Access(admin=Tokens([ADMIN])),
+    )
+    with TestClient(app) as client:
+        until_ready(client)
+        for number in range(150):
+            last = ask(client, f"0.0 before{number}", 20_000)
+        assert states(last)["orders"] == "not_sent"
+        index = fetched.make_index()
+        assert index.package is not None
+        meta = {**index.package.meta, "seed": 5}
+        replace(index, package=replace(index.package, meta=meta)).save(path)
+        head = {"authorization": f"Bearer {ADMIN}"}
+        assert client.post("/v1/admin/reload", headers=head).status_code == 200
+        assert (
+            ask(client, "0.0 after", 20_000)["index_version"] != last["index_version"]
+        )
+        paid = [ask(client, f"0.0 after{n}", 20_000).get("price", 0) for n in range(20)]
+        assert sum(paid) == 0
