@@ -45,8 +45,8 @@ FetchFiles = Annotated[
     typer.Option(
         "--fetches",
         metavar="FILE",
-        help="TOML or Python file that says how to fetch columns that a record lacks; "
-        "may be given several times.",
+        help="TOML or Python file that says how to fetch columns that a record lacks, "
+        "or vectors of texts or images; may be given several times.",
     ),
 ]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
