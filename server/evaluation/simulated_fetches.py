@@ -24,6 +24,7 @@ from polydom.features.items import Item, Value
 from polydom.features.wording import listed
 from polydom.indexer.index.package import Package
 
+from ..engine.executions.execution import execute
 from ..fetching.arrival import Arrival, exact
 from ..fetching.latency import Latency
 from ..runtime.record_fetches import RecordFetches
@@ -146,6 +147,7 @@ class SimulatedFetches:
         self._clock = clock
         self._loop = SkippingLoop(clock)
         self._at_once = AtOnce(translator)
+        self._planner = translator.planner
         self._draws = package.arrivals
         self._sources = [_DrawnFetch(self._loop, own) for own in package.arrivals.T]
         self._fetches = RecordFetches(translator, self._sources)
@@ -184,6 +186,9 @@ class SimulatedFetches:
             waiting = self._fetches.send(request, terms)
             if waiting is not None:
                 with self._clock.held():
+                    if waiting.asks_first:  # a server computes meanwhile
+                        first = execute(self._planner, request)
+                        self._fetches.answered_first(waiting, first)
                     request = await self._fetches.arrive(request, waiting)
         finally:
             for source in self._sources:

@@ -62,6 +62,8 @@ class FetchRule:
         self.with_price = sum(1 << u for u, price in enumerate(self.prices) if price)
         self._masks: list[int] = planner.package.masks.tolist()
         self._curves = planner.package.gains.curves()
+        # True if what single items gain by fetches with a price is known
+        self.knows_gains = bool(self._curves)
 
     def lacked(self, gaps: Gaps) -> int:
         """Return a mask of the fetches that bring a column which a record lacks."""

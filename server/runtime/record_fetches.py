@@ -54,6 +54,8 @@ class RecordFetches:
         self._lag = SendTime([USUAL_LAG_S])
         # True if features are computed while a single record waits
         self.overlaps = not planner.extractor.whole
+        # True if what is computed meanwhile tells what a purchase may gain
+        self._asks_first = self.overlaps and self._rule.knows_gains
         # Seconds that each of several records takes besides its plan
         self._reading = SendTime([USUAL_READ_S])
         self._between = SendTime([USUAL_BETWEEN_S])
@@ -103,7 +105,8 @@ class RecordFetches:
         for u in members(sent):
             self._ask(u, waiting)
         waiting.undecided = paid = able & rule.with_price
-        if not patient and paid and waiting.pending:
+        waiting.asks_first = records == 1 and self._asks_first
+        if not patient and paid and (waiting.pending or waiting.asks_first):
             waiting.decide_s = self._chances.latest_s(paid, now_s, waiting.until_s)
         elif paid:  # nothing can be learned by waiting with a purchase
             self._buy(waiting)
@@ -284,9 +287,20 @@ class RecordFetches:
         for u in members(bought):
             self._ask(u, waiting)
 
+    def answered_first(self, waiting: Waiting, outcome: Outcome) -> None:
+        """Note by which row, and how surely, an item is answered before its fetches."""
+        margin = None
+        if outcome.scores is not None and not outcome.early:
+            margin = self._planner.lead(outcome.row, [*outcome.scores.values()])
+        waiting.first = outcome.row, margin
+        waiting.wake()
+
     def _margin(self, waiting: Waiting) -> float | None:
         """Return the margin of the best model for what has come; None if unknown."""
         came, request = waiting.came, waiting.situation.request
+        if waiting.asks_first:
+            row, margin = waiting.first
+            return margin if row == waiting.situation.row(came) else None
         item = self._read(request, waiting) if came else request.item
         return self._planner.margin(waiting.situation.row(came), item)
 
@@ -322,7 +336,8 @@ class RecordFetches:
         """Return the time up to which waiting can pay; -infinity if it cannot."""
         pending = waiting.pending
         if not pending:
-            return -math.inf
+            learns = waiting.undecided and waiting.asks_first and waiting.first[0] < 0
+            return waiting.decide_s if learns else -math.inf
         if waiting.patient:
             return waiting.until_s
         asked_s = {u: waiting.arrivals[u].sent_s for u in members(pending)}

@@ -207,7 +207,8 @@ class ServedModel:
 
     def computes_meanwhile(self, waiting: Waiting) -> bool:
         """Return True if the thread computes features while a record waits."""
-        return bool(self.fetches and self.fetches.overlaps and waiting.pending)
+        awaited = waiting.pending or waiting.undecided
+        return bool(self.fetches and self.fetches.overlaps and awaited)
 
     def begin_fetched(
         self, request: Request, waiting: Waiting
@@ -247,6 +248,7 @@ class ServedModel:
         budget = request.budget.keeping(send_s + waiting.after_s)
         first = replace(request, budget=budget, send_time=times.thread)
         computing = asyncio.create_task(self._ask_thread(first))
+        computing.add_done_callback(functools.partial(self._answered_first, waiting))
         arrived = await self.fetches.arrive(request, waiting)
         first = replace(first, fetches=arrived.fetches)
         try:
@@ -273,6 +275,12 @@ class ServedModel:
         except TimeoutError:
             outcome = rest.rescue()
         return arrived, with_fetches(arrived, outcome)
+
+    def _answered_first(
+        self, waiting: Waiting, computing: "asyncio.Task[tuple[Outcome, Any]]"
+    ) -> None:
+        if self.fetches and not computing.cancelled() and not computing.exception():
+            self.fetches.answered_first(waiting, computing.result()[0])
 
     async def _answer_fetched(
         self, request: Request, times: SendTimes

@@ -58,7 +58,9 @@ class Waiting:
         "allowed",
         "arrivals",
         "asked_s",
+        "asks_first",
         "decide_s",
+        "first",
         "keys",
         "patient",
         "price",
@@ -89,6 +91,10 @@ class Waiting:
         # and the time to decide
         self.undecided = 0
         self.decide_s = -math.inf
+        # True if a purchase waits for the answer without fetches, as this may be sure
+        self.asks_first = False
+        # row of that answer, -1 until it is known, and its margin
+        self.first: tuple[int, float | None] = (-1, None)
         self.allowed = allowed  # what calls may still cost
         self.price = 0.0  # price of the calls that were made for this record
         # mask of the fetches whose values cannot be used
@@ -143,12 +149,12 @@ class Waiting:
         """
         for arrival in self.arrivals.values():
             if arrival.state == "waiting":
-                arrival.then(self._wake)
+                arrival.then(self.wake)
         if self._alarm is not None:
             self._alarm.cancel()
         ticks = max(math.floor(seconds / TICK_S), 1)
         loop = asyncio.get_running_loop()
-        self._alarm = loop.call_later(ticks * TICK_S, self._wake)
+        self._alarm = loop.call_later(ticks * TICK_S, self.wake)
 
     def end(self) -> None:
         """End the wait, and call `done`."""
@@ -166,9 +172,9 @@ class Waiting:
         self._alarm = self._looking = None
         for arrival in self.arrivals.values():
             if arrival.state == "waiting":
-                arrival.forget(self._wake)
+                arrival.forget(self.wake)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Look in the next turn of the loop, as more fetches may end in this one."""
         if self._looking is None and self._done is not None:
             self._looking = asyncio.get_running_loop().call_soon(self._look_once)

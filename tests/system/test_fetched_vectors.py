@@ -124,6 +124,17 @@ def test_a_vector_that_costs_too_much_is_not_bought(port: int) -> None:
     assert (state(answer), answer["price"]) == ("came", 1e-5)
 
 
+def test_a_vector_is_not_bought_for_a_text_that_is_sure_without(port: int) -> None:
+    good_again(port)
+    # whatever it means, a text without shouts is bad; one with three may be either
+    for shouts, wanted in ((0, "not_sent"), (3, "came")):
+        text = f"{'A' * shouts} say {time.monotonic_ns():x}"
+        answer = predict(port, text.strip(), 5_000)
+        assert state(answer) == wanted, answer
+        assert ("price" in answer) == (wanted == "came")
+        assert answer["fetch_us"] < 2e6
+
+
 def test_batches_and_clients_have_vectors(port: int) -> None:
     good_again(port)
     number = time.monotonic_ns()
