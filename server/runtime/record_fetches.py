@@ -358,7 +358,7 @@ class RecordFetches:
         now = self._rule.situation(request, item.gaps or Gaps(), left)
         hoped = now.quality(asked & ~came) if asked & ~came else 0.0
         possible = 0.0
-        if request.on_infeasible == "error":
+        if request.on_infeasible == "error" and waiting.able & ~came:
             possible = now.quality(waiting.able & ~came)
         fetched = {
             fetch.name: self._fact(waiting, u) for u, fetch in enumerate(self._stored)

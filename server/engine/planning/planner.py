@@ -9,7 +9,7 @@ import numpy as np
 
 from polydom.features.costs.polynomials import cost_at, costs_at
 from polydom.features.costs.stopwatch import busy_clock
-from polydom.features.errors import BadItem, BadRow, FeatureFailed, PolydomError
+from polydom.features.errors import BadItem, BadRow, FeatureFailed
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, ReadRecord
 from polydom.features.sizes import Size
@@ -500,8 +500,13 @@ class Planner:
             reason = "missing"
         if request.on_infeasible == "prior":
             return self._choice(self.prior, size, reason, drift, 0.0, left=left)
-        if request.on_infeasible == "error" and reason == "missing":
-            raise self._lacking(request, wanted)
+        if request.on_infeasible == "error":
+            fetches = request.fetches
+            if fetches and fetches.possible > self.qualities[self.prior]:
+                states = {name: one.state for name, one in fetches.fetched.items()}
+                raise NotFetched(states)
+            if reason == "missing":
+                raise BadItem(self._what_lacks(request.item, wanted))
         more = self._more(request)
         cheapest = self._cheapest(self.lookup_of(request), request)
         if request.on_infeasible == "error":
@@ -541,21 +546,14 @@ class Planner:
         assert failure.feature is not None
         self.failures.add(self.extractor.features[failure.feature].name, failure)
 
-    def _lacking(self, request: Request, wanted: int) -> PolydomError:
-        """Return the error for a record without the columns of the row `wanted`.
-
-        It is the caller's to send them, unless fetches should have brought them.
-        """
-        fetches = request.fetches
-        if fetches is not None and fetches.possible > self.qualities[self.prior]:
-            return NotFetched({n: one.state for n, one in fetches.fetched.items()})
-        lacking = int(self.package.masks[wanted]) & request.item.withheld
+    def _what_lacks(self, item: Item, wanted: int) -> str:
+        lacking = int(self.package.masks[wanted]) & item.withheld
         names = [
             feature.name
             for k, feature in enumerate(self.package.features)
             if lacking >> k & 1
         ]
-        return BadItem(
+        return (
             "the record lacks columns without which nothing that was asked for can be "
             f"answered: give those of {listed(names)}"
         )

@@ -15,8 +15,9 @@ from polydom.server.engine.executions.execution import execute
 from polydom.server.engine.planning.index_terms import least_cost
 from polydom.server.engine.planning.plan import make_plans
 from polydom.server.engine.planning.planner import Planner
-from polydom.server.engine.request import Request
+from polydom.server.engine.request import FetchOutcome, Request
 from polydom.server.errors import TooLittleLeft
+from polydom.server.schema.wire import Fetched
 from tests.support.clock import Clock
 from tests.support.indexes.served import ACCURACIES, HAM, MODEL_S, SPAM, make_pair_index
 from tests.support.planners import (
@@ -154,6 +155,14 @@ def test_planner_says_if_no_budget_buys_the_quality_asked_for() -> None:
     terms = {"on_infeasible": "error", "min_quality": 0.995}
     with pytest.raises(NothingFits, match=rf"^min_quality is 0.995; .* of {best:g}$"):
         ask(planner, Deadline(50.0, 1.0), **terms)
+
+
+def test_planner_says_which_fetches_came_too_late_for_any_answer() -> None:
+    planner = slow_planner(Clock(), AS_PROMISED)
+    states = {"orders": Fetched("late"), "employer": Fetched("came", 1.5)}
+    fetches = FetchOutcome(states, 0.9, 0.0, 0.9, spared=False, possible=0.9)
+    with pytest.raises(NothingFits, match=r"within the budget: orders \(late\)$"):
+        ask(planner, Deadline(50.0, 1e-5), on_infeasible="error", fetches=fetches)
 
 
 def test_planner_takes_a_min_quality_that_fits_as_a_bound_only() -> None:
