@@ -13,6 +13,8 @@ from .terminal import print_table
 if TYPE_CHECKING:
     from rich.console import Console
 
+GAP = 2  # between two columns of a table
+
 
 def fetch_lines(told: ToldFetches) -> Iterator[str]:
     """Yield a sentence about each fetch."""
@@ -35,20 +37,29 @@ def _times(one: ToldFetch) -> str:
 
 
 def show_fetches(told: ToldFetches, measure: str, console: "Console") -> None:
-    """Print a table: by budget, what has come by then, and the expected quality."""
+    """Print a table: by budget, what has come by then, and the expected quality.
+
+    If the names of the fetches do not fit side by side, there is a line for each.
+    """
     names = [one.name for one in told.fetches]
     rows = [
-        (
-            show_ms(at.budget_ms),
-            *(f"{share:.0%}" for share in at.came),
-            show_accuracy(at.quality),
-        )
-        for at in told.budgets
+        ("budget", *names, f"expected {name_quality(measure)}"),
+        *(
+            (
+                show_ms(at.budget_ms),
+                *(f"{share:.0%}" for share in at.came),
+                show_accuracy(at.quality),
+            )
+            for at in told.budgets
+        ),
     ]
+    columns = [*zip(*rows, strict=True)]
+    widths = (max(map(len, column)) + GAP for column in columns)
+    heads, *others = rows if sum(widths) <= console.width else columns
     print_table(
         console,
-        ["budget", *names, f"expected {name_quality(measure)}"],
-        rows,
+        [*heads],
+        others,
         title="what has come by then, and what is expected of the answer",
         names=0,
     )
