@@ -13,24 +13,28 @@ class Breaker:
 
     A source is up at first. It goes down when `FAILURES` calls in a row have failed,
     and up when a call succeeds. A call has succeeded if it brought an answer for each
-    key, even if there is nothing for it or the answer cannot be used. While a source is
-    down, only probes are sent.
+    key, even if there is nothing for it or the answer cannot be used. Calls are in a
+    row if none has succeeded since they were sent: keys that hang may end all at once,
+    while others come. While a source is down, only probes are sent.
     """
 
-    __slots__ = ("_failures", "_probe_s", "down")
+    __slots__ = ("_came_s", "_failures", "_probe_s", "down")
 
     def __init__(self) -> None:
         self.down = False
         self._failures = 0  # in a row
+        self._came_s = -inf  # time of the last success
         self._probe_s = inf  # time from which the next probe may be sent
 
-    def came(self) -> None:
-        """Count a call that brought answers in time."""
-        self._failures = 0
+    def came(self, now_s: float) -> None:
+        """Count a call that brought answers in time, at `now_s`."""
+        self._failures, self._came_s = 0, now_s
         self.down = False
 
-    def failed(self, now_s: float) -> None:
-        """Count a call that failed."""
+    def failed(self, now_s: float, sent_s: float) -> None:
+        """Count a call that was sent at `sent_s`, and has failed."""
+        if sent_s < self._came_s:
+            return
         self._failures += 1
         if self._failures >= FAILURES and not self.down:
             self.down = True

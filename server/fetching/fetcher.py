@@ -299,7 +299,7 @@ class Fetcher:
             return
         self._log.failed(error, call.keys())
         was_down = self.down
-        self._breaker.failed(self._now())
+        self._breaker.failed(self._now(), call.sent_s)
         self._settle(call, call.failures(error))
         if self.down:
             if not was_down:
@@ -317,7 +317,7 @@ class Fetcher:
             if self._breaker.down:
                 self._log.up()
             call.came_s = self._now()
-            self._breaker.came()
+            self._breaker.came(call.came_s)
             self._settle(call, found)
         if self.fetch.keep_s:
             came_s, until_s = self._now(), call.sent_s + self.fetch.keep_s
