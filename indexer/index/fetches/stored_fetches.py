@@ -83,7 +83,7 @@ def fault_of(
     `arrivals` (M, U) are the joint draws of the fetches' arrival times, and `kind` is
     that of the items.
     """
-    if any(_is_of_records(fetch) != (kind == "record") for fetch in fetches):
+    if not all(_is_for(fetch, kind) for fetch in fetches):
         return f"a fetch is not for {kind} items"
     vectors = bool(fetches) and kind != "record"
     if any((one.fetched is UNSET) == vectors for one in features):
@@ -141,5 +141,9 @@ def names_of_vectors(feature: Feature) -> list[str]:
     return [one.name for one in steps if isinstance(one, FetchedStep)]
 
 
-def _is_of_records(fetch: StoredFetch) -> bool:
-    return bool(fetch.key) and fetch.width is UNSET
+def _is_for(fetch: StoredFetch, kind: Kind) -> bool:
+    if kind == "record":
+        return bool(fetch.key) and fetch.width is UNSET
+    # a column of another name would tell a server that another fetch is needed
+    own = not fetch.key and fetch.columns == [fetch.name]
+    return own and fetch.width is not UNSET

@@ -208,7 +208,8 @@ def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
     package = index.package
     assert package is not None
     planner = Planner(index, extractor)
-    translator, item = Translator(planner, Settings()), item_of(index)
+    translator = Translator(planner, Settings())
+    item = extractor.filled(item_of(index))
     now_s = planner.now()
     for amount, on_infeasible in ((0.02, "prior"), (1e-7, "cheapest"), (2.0, "prior")):
         if str(package.meta.get("unit", "s")) == "s":

@@ -15,14 +15,17 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from polydom.features.errors import BadIndexFile, BadRow, PolydomError
+from polydom.indexer.building.build import build
 from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.file.pdx_file import read_file
 from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
 from polydom.models.trees.nodes import NODE
 from polydom.models.trees.self_test import TRUST
 from polydom.server.__main__ import main
 from polydom.server.cli.reports.index_report import show_text
 from polydom.server.runtime.describe_index import describe_curves, describe_index
+from tests.support.builds.vector_project import make_project
 from tests.support.edited_files.edits import edited, sealed
 from tests.support.edited_files.exercise import extractor_of, lies
 from tests.support.edited_files.systematic_edits import edits_of
@@ -38,6 +41,22 @@ Edit = Callable[[Arrays], None]
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     return save_zoo(tmp_path_factory.mktemp("zoo"))
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of texts with two fetched vectors, of which one was reduced."""
+    folder = tmp_path_factory.mktemp("vectors")
+    bought = {"from": "calls.py", "price": {"usd": 1e-5}, "most_columns": 2}
+    fetches = {"embedding": bought, "mood": {"from": "calls.py"}}
+    project = make_project(folder, features={"use": ["text_length"]}, fetches=fetches)
+    build(project, output=folder / "vectors.pdx")
+    return folder / "vectors.pdx"
+
+
+def package_of(index: Index) -> Package:
+    assert index.package is not None
+    return index.package
 
 
 def content(path: Path) -> tuple[dict[str, Any], Arrays]:
@@ -194,6 +213,7 @@ TRUE_OTHERWISE = {
     r"sizes(\.\d)+": "for other sizes",
     r"package": "without it these are bare candidates",
     r"fetches/arrivals": "other arrival times",
+    r"gains/\w+": "items gain other amounts by what has a price",
     r"package\.fetches.*": "other calls bring columns, by other keys",
     r"package\.labels(\.\d+)?": "classes may be called anything",
     r"package\.measure": "accuracy, where it is not said",
@@ -204,21 +224,23 @@ TRUE_OTHERWISE = {
     r"package\.meta\.exits.*": "fitted to other items, or not told of",
     r"package\.meta\.(items|tested|skipped|remarks|observed|refitted).*": "other data",
     r"package\.meta\.found.*": "a threshold finds other shares of other data",
-    r"package\.meta\.(learner|selection|search|testing).*": "built in another way",
+    r"package\.meta\.(learner|selection|search|testing|seed).*": "built in another way",
+    r"package\.meta\.(calibration|columns|gaps|warnings).*": "other data",
+    r"package\.meta\.positive": "the other class may be the one to find",
 }
 
 
 def test_every_edit_is_refused_or_could_be_true(
-    zoo: Mapping[str, Path], tmp_path: Path
+    zoo: Mapping[str, Path], vectors: Path, tmp_path: Path
 ) -> None:
     """`systematic_edits` makes each array and each fact another, one at a time."""
     told.make_index().save(tmp_path / "told.pdx")
-    paths = {**zoo, "told": tmp_path / "told.pdx"}
+    paths = {**zoo, "told": tmp_path / "told.pdx", "vectors": vectors}
     path, loaded, console = tmp_path / "edited.pdx", 0, Console(file=io.StringIO())
     names = ("told", "told", "texts", "balanced", "numbers", "bare pairs", "network")
     edits = [
         (name, edit)
-        for name in (*names, "text network", "fetched")
+        for name in (*names, "text network", "fetched", "vectors")
         for edit in edits_of(*content(paths[name]))
     ]
     for name, edit in edits[:: max(len(edits) // SYSTEMATIC, 1)]:
@@ -254,6 +276,29 @@ def _finite(plain: Any) -> bool:
     if isinstance(plain, list | tuple):
         return all(map(_finite, plain))
     return not isinstance(plain, float) or math.isfinite(plain)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"columns": ["mood"]}, "a fetch is not for text items"),
+        ({"key": ["text"]}, "a fetch is not for text items"),
+        ({"width": 3}, "need vectors of other fetches"),
+        ({"width": 1 << 40}, "width"),
+        ({"name": "other", "columns": ["other"]}, "no feature reads"),
+    ],
+)
+def test_a_fetch_of_other_vectors_is_refused(
+    vectors: Path, tmp_path: Path, facts: Mapping[str, Any], message: str
+) -> None:
+    meta, arrays = content(vectors)
+    first, second = meta["package"]["fetches"]
+    first.update(facts)
+    if facts.get("columns") == ["mood"]:  # each is taken for the other
+        second["columns"] = ["embedding"]
+    (tmp_path / "edited.pdx").write_bytes(sealed(meta, arrays))
+    with pytest.raises(BadIndexFile, match=message):
+        package_of(Index.load(tmp_path / "edited.pdx")).extractor()
 
 
 @pytest.mark.parametrize(
