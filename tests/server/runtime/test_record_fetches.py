@@ -397,3 +397,41 @@ def test_a_reload_buys_no_more_than_the_mean_price_allows(tmp_path: Path) -> Non
         )
         paid = [ask(client, f"0.0 after{n}", 20_000).get("price", 0) for n in range(20)]
         assert sum(paid) == 0
+
+
+def test_a_wait_that_is_stopped_calls_nothing_and_can_go_on() -> None:
+    index = fetched.make_index()
+    assert index.package is not None
+    package = index.package
+    planner = Planner(index, package.extractor())
+    translator = Translator(planner, Settings(max_budget_s=60.0))
+    may_answer = asyncio.Event()
+
+    @fetch(key=["customer_id"], columns=["job"])
+    async def employer(keys: Sequence[Any], left_s: float) -> list[Any]:
+        await may_answer.wait()
+        return [{"job": "pilot"} for _ in keys]
+
+    async def main() -> tuple[list[str], dict[str, Any]]:
+        fetchers = Fetchers({"employer": employer})
+        draws = np.full((200, 2), 5.0)
+        fetches = RecordFetches(translator, fetchers.of(package.fetches, draws))
+        item = translator.read({**GIVEN, "customer_id": 1})
+        terms, called = Terms(budget_ms=50_000.0, fetch="all"), list[str]()
+        request = translator.request(terms, item, planner.now(), Caller())
+        waiting = fetches.send(request, terms)
+        assert waiting is not None
+        fetches.then(request, waiting, lambda: called.append("stopped"))
+        await asyncio.sleep(0.01)
+        waiting.stop()
+        arriving = asyncio.create_task(fetches.arrive(request, waiting))
+        await asyncio.sleep(0.01)
+        may_answer.set()
+        arrived = await asyncio.wait_for(arriving, 30)
+        await fetchers.close()
+        assert arrived.fetches is not None
+        return called, arrived.fetches.fetched
+
+    called, brought = asyncio.run(main())
+    assert called == []
+    assert brought["employer"].state == "came"
