@@ -344,7 +344,7 @@ def test_a_record_that_was_read_slowly_takes_no_fetches_from_a_batch(
         fetches = RecordFetches(translator, fetchers.of(fetches_of, draws))
 
         async def answer(count: int) -> list[Request]:
-            terms = Terms(budget_ms=10_000.0)
+            terms = Terms(budget_ms=10_000.0, fetch="all")
             began_s, requests = planner.now(), []
             for number in range(count):
                 item = translator.read({**GIVEN, "customer_id": f"{count} {number}"})
