@@ -311,8 +311,14 @@ class RecordFetches:
         arrival = fetcher.ask(waiting.keys[u], waiting.until_s)
         waiting.arrivals[u] = arrival
         if arrival.state == "waiting" and arrival.asks == 1:
-            waiting.price += self._rule.prices[u]
+            waiting.paid |= 1 << u
             waiting.allowed.spend(self._rule.prices[u])
+
+    def _price(self, waiting: Waiting) -> float:
+        """Return what the calls for a record cost; a key that was not sent is free."""
+        arrivals, prices = waiting.arrivals, self._rule.prices
+        own = [u for u in members(waiting.paid) if arrivals[u].state != "not_sent"]
+        return sum([prices[u] for u in own], 0.0)
 
     def _keys(self, lacked: int, item: Item) -> dict[int, Key]:
         """Return the keys of the fetches in `lacked` that can be asked for.
@@ -363,12 +369,12 @@ class RecordFetches:
         fetched = {
             fetch.name: self._fact(waiting, u) for u, fetch in enumerate(self._stored)
         }
-        now_s = self._now()
-        self._mean_price.add(waiting.price)
+        now_s, price = self._now(), self._price(waiting)
+        self._mean_price.add(price)
         outcome = FetchOutcome(
             fetched,
             now_s - waiting.asked_s,
-            waiting.price,
+            price,
             hoped,
             spared=bool(waiting.able & ~asked),
             possible=possible,

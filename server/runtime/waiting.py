@@ -62,8 +62,8 @@ class Waiting:
         "decide_s",
         "first",
         "keys",
+        "paid",
         "patient",
-        "price",
         "refused",
         "situation",
         "undecided",
@@ -96,7 +96,7 @@ class Waiting:
         # row of that answer, -1 until it is known, and its margin
         self.first: tuple[int, float | None] = (-1, None)
         self.allowed = allowed  # what calls may still cost
-        self.price = 0.0  # price of the calls that were made for this record
+        self.paid = 0  # mask of the fetches that this record asked for first, and pays
         # mask of the fetches whose values cannot be used
         self.refused = 0
         # time at which the answer has to be begun

@@ -290,6 +290,40 @@ def test_a_dear_fetch_that_seems_too_slow_is_tried_now_and_then() -> None:
     assert asyncio.run(main()) == [1, 0, 0]
 
 
+def test_a_call_that_is_not_made_costs_nothing() -> None:
+    index = fetched.make_index()
+    assert index.package is not None
+    fetches_of, draws = index.package.fetches, index.package.arrivals
+    planner = Planner(index, index.package.extractor())
+    translator = Translator(planner, Settings())
+
+    @fetch(key=["customer_id"], columns=["n_orders", "mean_amount"])
+    async def orders(keys: Sequence[Any], left_s: float) -> list[Any]:
+        return [[9, 75.5]] * len(keys)
+
+    async def main() -> list[tuple[str, float]]:
+        fetchers = Fetchers({"orders": orders})
+        fetches = RecordFetches(translator, fetchers.of(fetches_of, draws))
+        found = list[tuple[str, float]]()
+        for stall_s, budget_ms in ((0.0, 10_000.0), (0.6, 500.0)):
+            item = translator.read({**GIVEN, "customer_id": stall_s})
+            terms = Terms(budget_ms=budget_ms, fetch="all")
+            request = translator.request(terms, item, planner.now(), Caller())
+            waiting = fetches.send(request, terms)
+            assert waiting is not None
+            ended = asyncio.Event()
+            fetches.then(request, waiting, ended.set)
+            time.sleep(stall_s)
+            await ended.wait()
+            outcome = fetches.settled(request, waiting).fetches
+            assert outcome is not None
+            found.append((outcome.fetched["orders"].state, outcome.price))
+        await fetchers.close()
+        return found
+
+    assert asyncio.run(main()) == [("came", 0.002), ("not_sent", 0.0)]
+
+
 def test_after_a_stall_fetches_are_sent_as_before() -> None:
     index = fetched.make_index()
     assert index.package is not None
