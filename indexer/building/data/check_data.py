@@ -24,7 +24,7 @@ from ..features.text_features import TextColumns
 from ..project import Project
 from .dataset import Dataset
 from .describe_data import describe_data
-from .fetch_keys import take_keys
+from .fetch_keys import TIMED, take_keys
 from .read_items import load_data
 from .unlabelled import read_unlabelled
 
@@ -33,16 +33,27 @@ CLASSES = 20
 
 
 class ToldFetch(msgspec.Struct):
-    """The columns that a fetch would bring, and the columns of its key."""
+    """The columns that a fetch would bring, and the columns of its key.
+
+    Of a fetch of texts or images, which has neither: the most vectors that a build asks
+    for, and what they cost together.
+    """
 
     name: str
     key: list[str]
     columns: list[str]
+    vectors: int = 0
+    price: dict[str, float] = {}
 
     def line(self) -> str:
         """Return a sentence about the fetch."""
         if not self.key:
-            return f"fetch {self.name!r} brings a vector for each item"
+            paid = [f"{cost:g} {unit}" for unit, cost in self.price.items() if cost]
+            paid_for = f", for {listed(paid)}" if paid else ""
+            return (
+                f"fetch {self.name!r} brings a vector for each item: a build asks for "
+                f"at most {self.vectors:,}{paid_for}, and keeps them"
+            )
         return f"fetch {self.name!r} brings {_all(self.columns)} by {_all(self.key)}"
 
 
@@ -116,12 +127,21 @@ def check_data(project: Project, progress: Progress) -> CheckedData:
         checked = _checked(dataset, unlabelled)
     return checked._replace(
         networks=_networks(project, dataset),
-        fetches=[
-            ToldFetch(name, one.key, one.columns)
-            for name, one in project.fetches.items()
-        ],
+        fetches=_fetches(project, checked),
         warnings=checked.warnings + absent,
     )
+
+
+def _fetches(project: Project, checked: CheckedData) -> list[ToldFetch]:
+    told = []
+    for name, one in project.fetches.items():
+        fetch = ToldFetch(name, one.key, one.columns)
+        if not one.key:
+            timed = 0 if one.times else min(TIMED, checked.items)
+            fetch.vectors = checked.items + (checked.unlabelled or 0) + timed
+            fetch.price = {unit: p * fetch.vectors for unit, p in one.price.items()}
+        told.append(fetch)
+    return told
 
 
 def _with_networks(project: Project, progress: Progress) -> tuple[Project, list[str]]:

@@ -237,7 +237,8 @@ def test_a_fetch_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_a_check_makes_no_call(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     lines = check_data(project, Silence()).lines()
-    assert "fetch 'embedding' brings a vector for each item" in lines
+    asked = "a build asks for at most 500, for 0.005 usd, and keeps them"
+    assert f"fetch 'embedding' brings a vector for each item: {asked}" in lines
     assert not (tmp_path / "calls").exists()
 
 
