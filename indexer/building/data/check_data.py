@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from polydom.features.errors import LacksWork
 from polydom.features.items import Kind
@@ -42,12 +43,12 @@ class ToldFetch(msgspec.Struct):
     name: str
     key: list[str]
     columns: list[str]
-    vectors: int = 0
-    price: dict[str, float] = {}
+    vectors: int | UnsetType = UNSET
+    price: dict[str, float] | UnsetType = UNSET
 
     def line(self) -> str:
         """Return a sentence about the fetch."""
-        if not self.key:
+        if self.vectors is not UNSET and self.price is not UNSET:
             paid = [f"{cost:g} {unit}" for unit, cost in self.price.items() if cost]
             paid_for = f", for {listed(paid)}" if paid else ""
             return (
@@ -138,8 +139,9 @@ def _fetches(project: Project, checked: CheckedData) -> list[ToldFetch]:
         fetch = ToldFetch(name, one.key, one.columns)
         if not one.key:
             timed = 0 if one.times else min(TIMED, checked.items)
-            fetch.vectors = checked.items + (checked.unlabelled or 0) + timed
-            fetch.price = {unit: p * fetch.vectors for unit, p in one.price.items()}
+            vectors = checked.items + (checked.unlabelled or 0) + timed
+            fetch.vectors = vectors
+            fetch.price = {unit: each * vectors for unit, each in one.price.items()}
         told.append(fetch)
     return told
 
