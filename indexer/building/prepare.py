@@ -28,7 +28,11 @@ from .divide_items import (
     without_rare,
 )
 from .exits.exit_goal import ExitGoal
-from .features.choose_features import ProjectFeatures, choose_features
+from .features.choose_features import (
+    ProjectFeatures,
+    choose_features,
+    refuse_unknown_features,
+)
 from .features.feature_values import FeatureTable, compute_values
 from .features.learn_features import FeatureLearner, learn_features, lesson_of
 from .features.network_files import with_network_files
@@ -172,6 +176,7 @@ def _with_vectors(
     fetches = [(one, made_by(project, one.name)) for one in open_fetches(project)]
     for fetch, _ in fetches:
         fetch.bound_to_items(divided.rest.kind)
+    refuse_unknown_features(project)  # before a call that may cost money
     given = fetches, resources.cache, resources.progress
     unlabelled = divided.unlabelled
     return divided._replace(

@@ -13,7 +13,6 @@ from polydom.features.items import Item
 
 from ..engine.budget import MoneyBudget
 from ..engine.executions.execution import begin
-from ..engine.executions.timed_execution import TimedExecution
 from ..engine.planning.plan import Choice
 from ..engine.request import Caller, Outcome, Request, with_fetches
 from ..engine.send_time import WINDOW, SendTime, SendTimes
@@ -168,7 +167,10 @@ class ServedModel:
         thread chooses the plan. Without an outcome, call `answer_in_turn`.
         """
         times = times or self.send_times
-        request = self.translator.request(terms, item, arrived_s, caller, times.loop)
+        gaps, fetches = item.gaps, self.fetches
+        meanwhile = fetches and fetches.overlaps and gaps and gaps.unfetched
+        sender = times.thread if meanwhile else times.loop
+        request = self.translator.request(terms, item, arrived_s, caller, sender)
         if times.weighs:
             request = self.translator.weighed(request)
         waiting = self.fetches and self.fetches.send(request, terms)
@@ -240,23 +242,27 @@ class ServedModel:
     ) -> tuple[Request, Outcome]:
         """Let the thread compute what needs no fetch, while the record waits.
 
-        If fetches come, the rest is computed then, and the best candidate answers whose
-        features are all computed.
+        If fetches come, the thread pauses after the current feature. It then computes
+        the best that fits, counting on what has come and what is computed.
         """
         assert self.fetches is not None
         send_s = times.thread.at(request.read_s)
         budget = request.budget.keeping(send_s + waiting.after_s)
         first = replace(request, budget=budget, send_time=times.thread)
-        computing = asyncio.create_task(self._ask_thread(first))
+        job = self._post(first)
+        computing = asyncio.create_task(self._result(job))
         computing.add_done_callback(functools.partial(self._answered_first, waiting))
         arrived = await self.fetches.arrive(request, waiting)
         first = replace(first, fetches=arrived.fetches)
+        if waiting.came and job.execution is not None:
+            job.execution.paused = True  # what is left is chosen anew
         try:
-            outcome, execution = await computing
+            outcome = await computing
         except PolydomError as error:
             if not waiting.came and not isinstance(error, BadItem):
                 raise
             return await self._answer_fetched(arrived, times)
+        execution = job.execution
         if not waiting.came or execution is None or execution.stopped:
             # the answer was computed long ago, but can be sent only now
             now_s = self.now()
@@ -277,10 +283,10 @@ class ServedModel:
         return arrived, with_fetches(arrived, outcome)
 
     def _answered_first(
-        self, waiting: Waiting, computing: "asyncio.Task[tuple[Outcome, Any]]"
+        self, waiting: Waiting, computing: "asyncio.Task[Outcome]"
     ) -> None:
         if self.fetches and not computing.cancelled() and not computing.exception():
-            self.fetches.answered_first(waiting, computing.result()[0])
+            self.fetches.answered_first(waiting, computing.result())
 
     async def _answer_fetched(
         self, request: Request, times: SendTimes
@@ -310,7 +316,7 @@ class ServedModel:
         )
         if times.weighs:
             request = self.translator.weighed(request)
-        outcome, _ = await self._ask_thread(request, choice)
+        outcome = await self._ask_thread(request, choice)
         return request, with_fetches(request, outcome)
 
     @functools.cached_property
@@ -355,16 +361,22 @@ class ServedModel:
 
     async def _ask_thread(
         self, request: Request, choice: Choice | None = None
-    ) -> tuple[Outcome, TimedExecution | None]:
-        """Return the thread's outcome, and its execution if it has begun one."""
+    ) -> Outcome:
+        return await self._result(self._post(request, choice))
+
+    def _post(self, request: Request, choice: Choice | None = None) -> Job:
+        """Give a request to the computing thread."""
         if self.queue.waiting >= self.translator.settings.queue_limit:
             raise Overloaded(f"{self.queue.waiting} requests wait already")
         due_s = request.budget.due_s
         job = Job(self.planner, request, self.queue, choice)
         job.post(due_s if due_s < math.inf else self._latest_due_s())
+        return job
+
+    async def _result(self, job: Job) -> Outcome:
         outcome = await job.result()
         self.planner.audit.answered(outcome)
-        return outcome, job.execution
+        return outcome
 
     def _latest_due_s(self) -> float:
         """Return the deadline of a request with the largest budget that arrives now.

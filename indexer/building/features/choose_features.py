@@ -215,6 +215,13 @@ def _part(arrays: SharedArrays, begin: str) -> dict[str, Array]:
     return {n.removeprefix(begin): arrays[n] for n in arrays if n.startswith(begin)}
 
 
+def refuse_unknown_features(project: Project) -> None:
+    """Raise BadFeature if the project of texts or images names an unknown feature."""
+    known = {*recipes_by_name(), *project.fetches}
+    named = [name for name in project.features.use if name not in known]
+    load_features(named, project.feature_files)
+
+
 def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     """Find and check the project's features; learn their widths by trying an item.
 
@@ -385,7 +392,7 @@ def _functions(
     If the project names none of the user's own features, this also yields all of them.
     `vectors` has the widths of the vectors that fetches bring, by the fetches' names.
     """
-    others = {*recipes_by_name(), *on_texts.names}
+    others = {*recipes_by_name(), *on_texts.names, *vectors}
     named = [name for name in project.features.use if name not in others]
     ready_made = {f.name: f for f in load_features([n for n in named if n not in own])}
     on_columns = any(not stored.ready_made for stored, _ in on_texts.found)

@@ -66,6 +66,8 @@ class AnytimeExecution(TimedExecution):
         self._aim(self._left())
         while self.worthwhile:
             self._refuse_abandoned()
+            if self.paused:
+                return
             if self._others() and self._has_enough():
                 self._yielded = True
                 return

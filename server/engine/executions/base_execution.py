@@ -55,8 +55,10 @@ class Execution(ABC):
 
     Other threads may call `rescue` at any time: models of computed features do not read
     the columns that the running thread writes. Setting `stopped` ends the run after the
-    current feature. `longest` is the largest cost that the execution may reach.
-    `started_s` is the time when the plan was chosen, on the planner's clock.
+    current feature, and nobody waits for its answer. Setting `paused` ends it there,
+    too, and `TimedExecution.go_on` continues. `longest` is the largest cost that the
+    execution may reach. `started_s` is the time when the plan was chosen, on the
+    planner's clock.
     """
 
     __slots__ = (
@@ -70,6 +72,7 @@ class Execution(ABC):
         "_yielded",
         "choice",
         "longest",
+        "paused",
         "started_s",
         "stopped",
     )
@@ -98,6 +101,7 @@ class Execution(ABC):
         self.longest = choice.cost
         self.started_s = started_s
         self.stopped = False
+        self.paused = False
         self._progress = COMPLETE[0]
 
     @abstractmethod

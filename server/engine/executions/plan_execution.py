@@ -41,6 +41,8 @@ class PlanExecution(TimedExecution):
         self._extraction = extraction
         for k, feature in enumerate(plan.features):
             self._refuse_abandoned()
+            if self.paused:
+                return
             if not (late or plan.worth_going_on(k, size, self._left())):
                 return
             extraction.compute(feature)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from polydom.features.costs.polynomials import costs_at
-from polydom.features.errors import BadFetch, BadProject
+from polydom.features.errors import BadFeature, BadFetch, BadProject
 from polydom.features.fetches.load import load_fetches
 from polydom.features.items import make_item
 from polydom.indexer.building.build import build
@@ -232,6 +232,13 @@ def test_a_fetch_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("a,label\n1,x\n2,y\n")
     with pytest.raises(BadProject, match="needs key and columns: which columns"):
         Project.from_mapping(terms() | {"data": table}, folder=tmp_path)
+
+
+def test_an_unknown_feature_is_refused_before_any_call(tmp_path: Path) -> None:
+    features = {"use": ["shout", "embedding"], "files": ["calls.py"]}
+    with pytest.raises(BadFeature, match="no feature 'shout'; did you mean 'shouts'"):
+        build(make_project(tmp_path, features=features))
+    assert not (tmp_path / "calls").exists()
 
 
 def test_a_check_makes_no_call(tmp_path: Path) -> None:

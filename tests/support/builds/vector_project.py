@@ -67,7 +67,7 @@ def terms() -> dict[str, Any]:
     """Content of the project file, which tests change."""
     return {
         "data": {"texts": "texts.jsonl"},
-        "features": {"use": ["shouts", "strength"], "files": ["calls.py"]},
+        "features": {"use": ["shouts", "strength", "mood"], "files": ["calls.py"]},
         "fetches": {
             "embedding": {"from": "calls.py", "price": {"usd": 1e-5}},
             "mood": {"from": "calls.py"},
