@@ -27,7 +27,7 @@ from polydom.indexer.index.package import Package
 from ..engine.executions.execution import execute
 from ..fetching.arrival import Arrival, exact
 from ..fetching.latency import Latency
-from ..runtime.record_fetches import RecordFetches
+from ..runtime.request_fetches import RequestFetches
 from ..runtime.translator import AtOnce, Translator
 from ..schema.wire import Answer, Terms
 from .labelled_items import LabelledItem
@@ -150,7 +150,7 @@ class SimulatedFetches:
         self._planner = translator.planner
         self._draws = package.arrivals
         self._sources = [_DrawnFetch(self._loop, own) for own in package.arrivals.T]
-        self._fetches = RecordFetches(translator, self._sources)
+        self._fetches = RequestFetches(translator, self._sources)
         self._fetched = fetched_columns(package)
         # keys that no feature reads need not be among the items' columns
         keys = {name for fetch in package.fetches for name in fetch.key}

@@ -24,7 +24,7 @@ from ..schema.wire import PredictRequest, Terms, encode
 from .describe_index import describe_curves, describe_index
 from .job import Job
 from .record_answerer import RecordAnswerer
-from .record_fetches import RecordFetches
+from .request_fetches import RequestFetches
 from .translator import Translator
 from .waiting import Waiting
 from .warm_up import WarmUp
@@ -70,7 +70,7 @@ class ServedModel:
         self.warm_up = WarmUp(self.planner, rescales=translator.settings.rescale)
         self._time_counts = translator.unit == "s"
         # Fetches columns that records lack; None for an index without fetches
-        self.fetches = RecordFetches(translator, fetchers) if fetchers else None
+        self.fetches = RequestFetches(translator, fetchers) if fetchers else None
 
     def facts(self, *, shows_items: bool = False) -> IndexFacts:
         """Return the body of `GET /v1/index`.
@@ -227,7 +227,7 @@ class ServedModel:
     ) -> tuple[Request, Outcome]:
         """Answer one of several records, whose fetches have ended, by its own `terms`.
 
-        `fetched` comes from `RecordFetches.arrive_all`; its budget was that of all the
+        `fetched` comes from `RequestFetches.arrive_all`; its budget was that of all the
         records. The budget in `terms` begins at `began_s`.
         """
         request = self.translator.request(

@@ -20,7 +20,7 @@ from polydom.server.evaluation.simulated_fetches import (
     refuse_simulation,
 )
 from polydom.server.fetching.latency import Latency
-from polydom.server.runtime.record_fetches import USUAL_LAG_S
+from polydom.server.runtime.request_fetches import USUAL_LAG_S
 from polydom.server.runtime.translator import AtOnce, Translator
 from polydom.server.runtime.waiting import TICK_S
 from polydom.server.schema.wire import Answer, Fetched, Terms

@@ -18,7 +18,7 @@ from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.fetching.fetchers import Fetchers
 from polydom.server.http.bearer_tokens import Access, Tokens
-from polydom.server.runtime.record_fetches import RecordFetches
+from polydom.server.runtime.request_fetches import RequestFetches
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.waiting import Waiting
 from polydom.server.schema.wire import Terms
@@ -275,7 +275,7 @@ def test_a_dear_fetch_that_seems_too_slow_is_tried_now_and_then() -> None:
     async def main() -> list[int]:
         fetchers = Fetchers({"orders": orders})
         slow = np.full((200, 2), 5.0)  # seconds, and no request has so many
-        fetches = RecordFetches(translator, fetchers.of(package.fetches, slow))
+        fetches = RequestFetches(translator, fetchers.of(package.fetches, slow))
         asked = []
         for number in range(3):
             item = translator.read({**GIVEN, "customer_id": number})
@@ -303,7 +303,7 @@ def test_a_call_that_is_not_made_costs_nothing() -> None:
 
     async def main() -> list[tuple[str, float]]:
         fetchers = Fetchers({"orders": orders})
-        fetches = RecordFetches(translator, fetchers.of(fetches_of, draws))
+        fetches = RequestFetches(translator, fetchers.of(fetches_of, draws))
         found = list[tuple[str, float]]()
         for stall_s, budget_ms in ((0.0, 10_000.0), (0.6, 500.0)):
             item = translator.read({**GIVEN, "customer_id": stall_s})
@@ -338,7 +338,7 @@ def test_after_a_stall_fetches_are_sent_as_before() -> None:
 
     async def main() -> None:
         fetchers = Fetchers({"employer": employer})
-        fetches = RecordFetches(translator, fetchers.of(fetches_of, draws))
+        fetches = RequestFetches(translator, fetchers.of(fetches_of, draws))
 
         def send(key: str, budget_ms: float) -> tuple[Request, Waiting]:
             item = translator.read({**GIVEN, "customer_id": key})
@@ -375,7 +375,7 @@ def test_a_record_that_was_read_slowly_takes_no_fetches_from_a_batch(
 
     async def main() -> None:
         fetchers = Fetchers({"employer": employer})
-        fetches = RecordFetches(translator, fetchers.of(fetches_of, draws))
+        fetches = RequestFetches(translator, fetchers.of(fetches_of, draws))
 
         async def answer(count: int) -> list[Request]:
             terms = Terms(budget_ms=10_000.0, fetch="all")
@@ -449,7 +449,7 @@ def test_a_wait_that_is_stopped_calls_nothing_and_can_go_on() -> None:
     async def main() -> tuple[list[str], dict[str, Any]]:
         fetchers = Fetchers({"employer": employer})
         draws = np.full((200, 2), 5.0)
-        fetches = RecordFetches(translator, fetchers.of(package.fetches, draws))
+        fetches = RequestFetches(translator, fetchers.of(package.fetches, draws))
         item = translator.read({**GIVEN, "customer_id": 1})
         terms, called = Terms(budget_ms=50_000.0, fetch="all"), list[str]()
         request = translator.request(terms, item, planner.now(), Caller())

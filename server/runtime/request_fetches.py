@@ -1,4 +1,7 @@
-"""Fetches the columns that a record lacks, while this can improve its answer."""
+"""Fetches what a request's item lacks, while this can improve its answer.
+
+These are columns of a record, or vectors of a text or an image.
+"""
 
 import asyncio
 import math
@@ -36,8 +39,11 @@ USUAL_CHANCE = 0.9  # share of records that take at most the usual time to be re
 WHOLE = 2.0**53
 
 
-class RecordFetches:
-    """Sends the fetches of an index's records, and waits as long as it can pay.
+class RequestFetches:
+    """Sends the fetches of an index's requests, and waits as long as it can pay.
+
+    What is said of a record and its columns holds for a text or an image and its
+    vectors, too.
 
     Only the event loop may use this object. `fetchers` has a fetcher for each fetch of
     the index, None for a fetch that the operator does not offer.
@@ -66,7 +72,7 @@ class RecordFetches:
         dearest = max(self._rule.prices, default=0.0)
         self._mean_price = MeanPrice(translator.settings.mean_price, dearest)
 
-    def go_on_from(self, old: "RecordFetches") -> None:
+    def go_on_from(self, old: "RequestFetches") -> None:
         """Take over what was measured, and what a price is worth, from an old index."""
         self._mean_price.worth = old._mean_price.worth
         self._lag, self._reading, self._between = old._lag, old._reading, old._between
