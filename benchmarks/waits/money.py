@@ -39,7 +39,7 @@ from .tables import FAST, FOLDERS, SLOW, TABLES
 PRICES = {FAST: 0.001, SLOW: 0.002}  # dollars of a key
 BUDGET_MS = 200.0
 RATE = 200.0
-MEANS = (0.2, 0.4)  # of the price of all
+MEANS = (0.2, 0.4, 0.5, 0.65, 0.8)  # of the price of all
 WARM = 200  # requests of each contender that do not count
 THRESHOLDS = (0.7, 0.8, 0.9, 0.95)  # of cascades
 

@@ -178,6 +178,7 @@ class ServedModel:
             if waiting.pending or waiting.undecided:
                 return request, waiting
             request = self.fetches.settled(request, waiting)
+            request = replace(request, send_time=times.loop)
         done = self._at_once(request)
         if isinstance(done, Outcome):
             done = with_fetches(request, done)
