@@ -65,7 +65,7 @@ def test_they_are_told_apart_at_every_entrance(
     (tmp_path / "PROJECT.toml").write_text(PROJECT)
     index = tmp_path / "my.pdx"
     build(tmp_path / "PROJECT.toml", output=index, cache=tmp_path / "cache")
-    arguments = [index, tmp_path / "rows.csv", "--budgets", "1", "--json"]
+    arguments = [index, tmp_path / "rows.csv", "--budgets", "100", "--json"]
     code, out, err = run(capsys, "evaluate", *arguments)
     assert code == 0, err
     assert json.loads(out)["budgets"][0]["quality"] > 0.99

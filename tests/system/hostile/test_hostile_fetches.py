@@ -37,7 +37,7 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "too many": (repeat, "17 fetches"),
     "same name": (put(1, "name", "employer"), "same name"),
     "no name": (put(0, "name", ""), "length >= 1"),
-    "no key": (put(0, "key", []), "length >= 1"),
+    "no key": (put(0, "key", []), "a fetch is not for record items"),
     "no columns": (put(0, "columns", []), "length >= 1"),
     "key column twice": (put(0, "key", ["age", "age"]), "column twice"),
     "column twice": (put(0, "columns", ["job", "job"]), "brought twice"),
@@ -95,7 +95,7 @@ def test_fetches_need_costs_that_count_seconds(tmp_path: Path) -> None:
     meta["package"]["meta"]["unit"] = "usd"
     path = tmp_path / "edited.pdx"
     path.write_bytes(sealed(meta, arrays))
-    with pytest.raises(BadIndexFile, match="for seconds"):
+    with pytest.raises(BadIndexFile, match="for budgets of seconds"):
         Index.load(path)
 
 
