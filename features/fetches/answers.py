@@ -8,7 +8,7 @@ where a look at all types of a key's values does not do.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,16 +66,7 @@ def read_answers(
     _check_count(name, answers, count, "key")
     known = frozenset(order)
     cut = columns if tuple(columns) != tuple(order) else ()
-    found: list[Brought] = []
-    for answer in answers:
-        if answer is None or isinstance(answer, FetchFailed):
-            found.append(answer)
-            continue
-        try:
-            found.append(_values(name, answer, cut, order, known))
-        except FetchFailed as error:
-            found.append(error)
-    return found
+    return _each(answers, lambda one: _values(name, one, cut, order, known))
 
 
 def read_vectors(name: str, answers: Any, count: int, width: int) -> list[Brought]:
@@ -93,13 +84,18 @@ def read_vectors(name: str, answers: Any, count: int, width: int) -> list[Brough
             f"fetch {name!r} returned an array of shape {answers.shape} to {count} "
             f"items; ({count}, {width}) is needed"
         )
+    return _each(answers, lambda one: {name: _vector(name, one, width)})
+
+
+def _each(answers: Iterable[Any], read: Callable[[Any], Values]) -> list[Brought]:
+    """Return what `read` makes of each answer, or the FetchFailed that it raises."""
     found: list[Brought] = []
     for answer in answers:
         if answer is None or isinstance(answer, FetchFailed):
             found.append(answer)
             continue
         try:
-            found.append({name: _vector(name, answer, width)})
+            found.append(read(answer))
         except FetchFailed as error:
             found.append(error)
     return found

@@ -64,8 +64,9 @@ def open_fetches(project: Project) -> list[Fetch]:
                 f"[fetches.{name}] has no key, and {terms.source} has a fetch of "
                 "records: name the key and the columns"
             )
-        bound = terms.of_items or fetch.bound_to(terms.key, terms.columns)
-        found.append(fetch if bound is True else bound)
+        if not terms.of_items:
+            fetch = fetch.bound_to(terms.key, terms.columns)
+        found.append(fetch)
     return found
 
 
