@@ -152,6 +152,7 @@ def make_index(
         project.fetches,
         measure_arrivals(*measured) if arrivals is None else arrivals,
         data.table.features.stored,
+        data.key_rows,
     )
     searched = train_without_fetches(
         searched, data, trainer, costs, fetched, resources.progress

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..index.fetches.stored_fetches import StoredFetch, needs_of, withheld_by
 from ..index.stored_features import StoredFeature
 from .costs.arrival_times import FetchTimes
+from .data.fetch_keys import KeyRow, key_kind
 from .project_tables.fetches import FetchTerms
 
 log = logging.getLogger("polydom")
@@ -44,9 +45,11 @@ class Fetched:
         terms: dict[str, FetchTerms],
         times: FetchTimes,
         features: Sequence[StoredFeature],
+        key_rows: Sequence[KeyRow] = (),
     ) -> "Fetched":
         """Make the object for a project's fetches and features.
 
+        `key_rows` are rows of the table with the columns of keys, to tell their kinds.
         Columns that no feature reads are left out, and fetches without other columns.
         """
         reads = [one.reads for one in features]
@@ -63,7 +66,9 @@ class Fetched:
             if columns:
                 price = {unit: price for unit, price in one.price.items() if price}
                 width = widths.get(name, UNSET)
-                stored.append(StoredFetch(name, one.key, columns, price, width))
+                kinds = [key_kind(key_rows, c) for c in one.key if key_rows]
+                made = StoredFetch(name, one.key, columns, price, width, kinds)
+                stored.append(made)
                 places.append(place)
             else:
                 warnings.append(

@@ -11,6 +11,7 @@ import msgspec
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Value
 from polydom.features.wording import describe_decode_error
+from polydom.indexer.index.fetches.stored_fetches import KeyKind
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
@@ -26,6 +27,14 @@ RECORD = "record"
 _NAMELESS = re.compile(r"inputs?[-_]?\d*", re.IGNORECASE)
 # Values in output tensors for answers without these fields.
 _NOTHING = {"reason": "", "missing": 0, "early": False}
+# Datatype of a key's column by what it holds; a name is likelier than a number.
+_KEY_TYPES: dict[KeyKind | None, str] = {
+    None: BYTES,
+    "text": BYTES,
+    "whole number": "INT64",
+    "number": "FP64",
+    "boolean": "BOOL",
+}
 
 Record = dict[str, Any]
 
@@ -55,7 +64,7 @@ class Items:
         self._columns = KnownColumns.of(package)
         self.widest = max(1, len(self._columns.names))
         self.inputs = [
-            TensorFacts(name, BYTES if name in self._columns.texts else "FP64", [-1])
+            TensorFacts(name, self._datatype(name), [-1])
             for name in self._columns.names
         ] or [TensorFacts(package.kind, BYTES, [-1])]
         own = [
@@ -86,6 +95,11 @@ class Items:
                 TensorFacts("best_next", BYTES, [-1]),
             ]
         self._datatypes = {facts.name: facts.datatype for facts in self.outputs}
+
+    def _datatype(self, column: str) -> str:
+        if column in self._columns.keys:
+            return _KEY_TYPES[self._columns.keys[column]]
+        return BYTES if column in self._columns.texts else "FP64"
 
     def read(self, inputs: Sequence[Tensor]) -> list[PredictRequest]:
         """Return one prediction request for each item in the input tensors.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import zip_longest
 
 from msgspec import UNSET
 
@@ -9,7 +10,7 @@ from polydom.features.errors import BadItem
 from polydom.features.items import Value
 from polydom.indexer.index.built_facts import BuiltGaps
 from polydom.indexer.index.column_needs import ColumnNeeds
-from polydom.indexer.index.fetches.stored_fetches import StoredFetch
+from polydom.indexer.index.fetches.stored_fetches import KeyKind, StoredFetch
 from polydom.indexer.index.stored_features import StoredFeature
 
 SHOWN = 10
@@ -22,9 +23,10 @@ class KnownColumns(ColumnNeeds):
     """The columns that the features of an index read.
 
     `names` are all these columns, and the key columns of `fetches`. `texts` are those
-    that hold words, dates or free text. A feature that is a function may read any
-    column; if there is one, `names` is empty, and every record passes the check.
-    Vectors of texts and images have no names either.
+    that hold words, dates or free text, and `keys` are the key columns that no feature
+    reads, with what they hold; None if the index does not know it. A feature that is a
+    function may read any column; if there is one, `names` is empty, and every record
+    passes the check. Vectors of texts and images have no names either.
     """
 
     def __init__(
@@ -33,11 +35,17 @@ class KnownColumns(ColumnNeeds):
         gaps: BuiltGaps | None = None,
         fetches: Sequence[StoredFetch] = (),
     ) -> None:
-        own, keys = list(features), [name for one in fetches for name in one.key]
+        own = list(features)
         super().__init__(own, gaps, fetches)
+        self.keys: dict[str, KeyKind | None] = {
+            name: kind
+            for one in fetches
+            for name, kind in zip_longest(one.key, one.key_kinds)
+            if name not in self.bits
+        }
         self.texts = frozenset[str]().union(*map(_strings, own))
         nameless = any(one.reads is None or one.fetched is not UNSET for one in own)
-        self.names = () if nameless else tuple(dict.fromkeys([*self.bits, *keys]))
+        self.names = () if nameless else (*self.bits, *self.keys)
         self._known = frozenset(self.names)
 
     def check(self, record: Mapping[str, Value]) -> None:

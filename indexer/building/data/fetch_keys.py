@@ -12,6 +12,7 @@ from polydom.features.items import Item
 from polydom.features.tables.records import Records, column_names
 from polydom.features.wording import hint
 
+from ...index.fetches.stored_fetches import KeyKind
 from ..project import Project
 from ..project_tables.fetches import check_kind, key_columns
 from .dataset import Dataset
@@ -30,10 +31,11 @@ def take_keys(project: Project, dataset: Dataset) -> tuple[Dataset, list[KeyRow]
 
     The columns of keys that are in no group of `[[features.columns]]` are no features,
     so they are left out of a table. The rows are drawn with the project's seed, up to
-    `TIMED` of those without an empty key. There are none if arrival times are given.
+    `TIMED` of those without an empty key. No items are drawn if arrival times are
+    given.
 
     Raises BadProject if a fetch is for other kinds of items, if rows lack a column of a
-    fetch, or if every row has an empty key.
+    fetch, or if every row has an empty key and arrival times are not given.
     """
     fetches = project.fetches
     if not fetches:
@@ -53,11 +55,9 @@ def take_keys(project: Project, dataset: Dataset) -> tuple[Dataset, list[KeyRow]
                         f"{hint(column, known, 0.4)}"
                     )
     keys = key_columns(fetches)
-    rows: list[KeyRow] = []
-    if timed:
-        rows = _draw(dataset.items, keys, project.seed)
-        if not rows:
-            raise BadProject(f"[fetches] every row lacks a key, of {', '.join(keys)}")
+    rows = _draw(dataset.items, keys, project.seed)
+    if timed and not rows:
+        raise BadProject(f"[fetches] every row lacks a key, of {', '.join(keys)}")
     if isinstance(dataset.items, Records):
         grouped = {n for group in project.features.columns for n in group.columns}
         left = {
@@ -67,6 +67,19 @@ def take_keys(project: Project, dataset: Dataset) -> tuple[Dataset, list[KeyRow]
         }
         dataset = replace(dataset, items=Records(left, dataset.items.rows))
     return dataset, rows
+
+
+def key_kind(rows: Sequence[KeyRow], name: str) -> KeyKind:
+    """Return what a column of a key holds in some rows, of which there is at least one.
+
+    Text beside numbers is text, as a client can write any number as a text.
+    """
+    types = {type(row[name]) for row in rows}
+    if types == {bool}:
+        return "boolean"
+    if str in types:
+        return "text"
+    return "number" if float in types else "whole number"
 
 
 def _draw(items: Sequence[Item], keys: Sequence[str], seed: int) -> list[KeyRow]:

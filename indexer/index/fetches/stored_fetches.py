@@ -7,7 +7,7 @@ call a fetch is made.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ MOST_DRAWS = 100_000  # joint draws of arrival times
 
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 Names = Annotated[list[Name], msgspec.Meta(min_length=1)]
+KeyKind = Literal["text", "whole number", "number", "boolean"]
 
 
 class StoredFetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,6 +43,8 @@ class StoredFetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     price: dict[str, Amount] = {}
     # Numbers in the vector of a text or an image
     width: Annotated[int, msgspec.Meta(ge=1, le=MOST_COLUMNS)] | UnsetType = UNSET
+    # What the table of the build holds in each column of the key; empty if unknown
+    key_kinds: list[KeyKind] = []
 
 
 def needs_of(
@@ -98,6 +101,8 @@ def fault_of(
         return "two fetches have the same name"
     if any(len({*fetch.key}) < len(fetch.key) for fetch in fetches):
         return "the key of a fetch has a column twice"
+    if any(one.key_kinds and len(one.key_kinds) != len(one.key) for one in fetches):
+        return "the kinds of a key's columns are not those of the key"
     if len({*brought}) < len(brought):
         return "a column is brought twice"
     # the price of a request is one number

@@ -79,6 +79,7 @@ def test_fetches_are_stored_with_joint_draws_of_their_times(built: Index) -> Non
     package = package_of(built)
     orders, score = package.fetches
     assert (orders.key, orders.columns) == (["customer"], ["n_orders", "mean_amount"])
+    assert orders.key_kinds == score.key_kinds == ["whole number"]
     assert orders.price == {"usd": 0.002}
     assert score.price == {}
     assert package.arrivals.shape == (200, 2)

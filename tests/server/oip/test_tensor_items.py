@@ -1,18 +1,22 @@
 """Tensors become the items that they hold, and answers become tensors."""
 
 import base64
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
+from polydom.server.oip.metadata import CONFIG_TYPES
 from polydom.server.oip.tensor_items import MAX_ITEMS, Items, Requested
 from polydom.server.oip.tensors import BYTES, Tensor
 from polydom.server.schema.wire import Answer
+from tests.support.indexes import fetched
 from tests.support.indexes.three_kinds import picture, save_three
 
 Indexes = dict[str, Items]
@@ -60,6 +64,27 @@ def test_metadata_name_one_input_per_column_or_the_kind(kinds: Indexes) -> None:
         "reason",
         "budget_met",
     ]
+
+
+def test_the_key_of_a_fetch_has_the_datatype_of_the_table() -> None:
+    package = fetched.make_index().package
+    assert package is not None
+    for kinds, datatype in (
+        ([], BYTES),  # an index that does not know it
+        (["text"], BYTES),
+        (["whole number"], "INT64"),
+        (["number"], "FP64"),
+        (["boolean"], "BOOL"),
+    ):
+        fetches = tuple(replace(one, key_kinds=kinds) for one in package.fetches)
+        items = Items(dataclasses.replace(package, fetches=fetches))
+        said = {facts.name: facts.datatype for facts in items.inputs}
+        assert said["customer_id"] == datatype
+        assert (said["job"], said["n_orders"]) == (BYTES, "FP64")
+        assert datatype in CONFIG_TYPES
+        for value in ("c17", 17):
+            (ask,) = items.read([tensor("customer_id", datatype, [value])])
+            assert ask.record == {"customer_id": value}
 
 
 def test_texts_come_as_bytes_or_strings_in_one_axis_or_two(kinds: Indexes) -> None:

@@ -44,6 +44,8 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "column of two": (put(0, "columns", ["job", "n_orders"]), "brought twice"),
     "unread column": (put(0, "columns", ["job", "shoes"]), "no feature reads"),
     "key that is brought": (put(0, "key", ["job"]), "part of a key"),
+    "kinds of another key": (put(0, "key_kinds", ["text"] * 2), "not those of the key"),
+    "no kind": (put(0, "key_kinds", ["address"]), "address"),
     "negative price": (put(1, "price", {"usd": -1.0}), ">= 0"),
     "other unit": (put(1, "price", {"a": 1.0, "b": 1.0}), "several units"),
     "an address": (put(1, "http", "http://127.0.0.1"), "unknown field"),
