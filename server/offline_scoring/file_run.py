@@ -13,7 +13,7 @@ from ..engine.loading import load_index
 from .item_rows import read_items
 from .output_file import PartialOutput, refuse_answers
 from .output_row import ScorableItem, Scored
-from .score_items import score_items
+from .score_items import ReadyIndex, score_by
 
 
 @dataclass
@@ -61,21 +61,27 @@ class FileRun:
             "exact": self.exact,
         }
 
+    def warm_up(self, workers: int) -> ReadyIndex:
+        """Return the index, ready to answer in this process or in `workers` others."""
+        index = self._loaded if workers == 1 else self.index
+        return ReadyIndex.of(index, self.features, workers)
+
     def carry_out(
-        self, amount: float, workers: int, stops: bool, on_progress: OnProgress
+        self, ready: ReadyIndex, amount: float, stops: bool, on_progress: OnProgress
     ) -> int:
         """Score the remaining items, and return how many of them got an error.
 
-        `amount` is the budget of these items: seconds, or an amount in the index's
-        unit. If `stops`, an item that cannot be answered raises BadInput; the rows
-        before it stay, so that the run can be resumed.
+        `ready` is what `warm_up` returned. `amount` is the budget of these items:
+        seconds, or an amount in the index's unit. If `stops`, an item that cannot be
+        answered raises BadInput; the rows before it stay, so that the run can be
+        resumed.
         """
         errors = 0
         with PartialOutput(
             self.output, self._facts, resume=self.resume, numeric=self._numeric
         ) as partial:
             self.rows = partial.done
-            for name, row in self._scored(amount, workers):
+            for name, row in self._scored(ready, amount):
                 if row.error is not None:
                     errors += 1
                     if stops:
@@ -90,7 +96,7 @@ class FileRun:
             partial.finish()
         return errors
 
-    def _scored(self, amount: float, workers: int) -> Iterator[tuple[str, Scored]]:
+    def _scored(self, ready: ReadyIndex, amount: float) -> Iterator[tuple[str, Scored]]:
         names: dict[int, str] = {}
         count = self.source.total
         left = itertools.islice(self.source.rows, self.rows, None)
@@ -100,17 +106,13 @@ class FileRun:
                 names[number] = row.name
                 yield row.item
 
-        counts_time = self.unit == "s"
-        rows = score_items(
-            self._loaded if workers == 1 else self.index,
+        rows = score_by(
+            ready,
             items(),
-            amount if counts_time else None,
-            total_budget=None if counts_time else amount,
-            features=self.features,
+            amount,
             count=None if count is None else count - self.rows,
             label=self.label,
             top=self.top,
-            workers=workers,
             exact=self.exact,
         )
         for row in rows:

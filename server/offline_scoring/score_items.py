@@ -5,6 +5,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item
@@ -24,6 +25,7 @@ from ..batch.batch_budget import (
 from ..batch.batch_plan import amount_in
 from ..batch.top_k import TopK, make_top_k
 from ..engine.request import Outcome
+from ..runtime.translator import Translator
 from ..runtime.warm_up import open_translator
 from .output_row import ScorableItem, Scored, as_item, row_of
 from .worker_index import IndexFile
@@ -80,27 +82,79 @@ def score_items(
     WorkerLost
         If one of several processes is killed again and again.
     """
-    if count is None and isinstance(items, Sized):
-        count = len(items)
-    translator = open_translator(index, features)
+    ready = ReadyIndex.of(index, features, workers)
     amount = amount_in(
-        translator.unit,
+        ready.translator.unit,
         ("total_budget_s", total_budget_s),
         ("total_budget", total_budget),
     )
-    if workers < 1:
-        raise BadInput(f"workers is {workers}; it must be 1 or more")
+    if count is None and isinstance(items, Sized):
+        count = len(items)
+    yield from score_by(
+        ready, items, amount, count=count, label=label, top=top, exact=exact
+    )
+
+
+class ReadyIndex(NamedTuple):
+    """An index that is ready to answer in this process, or in several others."""
+
+    translator: Translator
+    # File that the other processes have opened; None if only this process answers
+    file: IndexFile | None = None
+    workers: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        index: str | os.PathLike[str] | Index,
+        features: Sequence[Path] = (),
+        workers: int = 1,
+    ) -> Self:
+        """Open an index in all processes, and run its features and models once.
+
+        Code is compiled in this time, which is therefore in no budget. Raises the
+        errors of `score_items`.
+        """
+        if workers < 1:
+            raise BadInput(f"workers is {workers}; it must be 1 or more")
+        if workers == 1:
+            return cls(open_translator(index, features))
+        if isinstance(index, Index):
+            raise BadInput("several workers need the index as a file")
+        file, _ = IndexFile.of(index, features)
+        translator = open_translator(index, features)
+        each = [(file,)] * workers
+        for _ in Workers.here(workers).run(_open, each, stage="opening", cure=CURE):
+            pass
+        return cls(translator, file, workers)
+
+
+def score_by(
+    ready: ReadyIndex,
+    items: Iterable[ScorableItem],
+    amount: float,
+    *,
+    count: int | None = None,
+    label: str | None = None,
+    top: int | None = None,
+    exact: bool = False,
+) -> Iterator[Scored]:
+    """Classify items as `score_items` does, by an index that is ready.
+
+    `amount` is the budget of all items: seconds from the first item on, or an amount in
+    the index's unit.
+    """
+    translator, file, workers = ready
+    given = enumerate(as_item(translator, item) for item in items)
+    # reading the first item may import libraries
+    first = [*itertools.islice(given, 1)]
     budget = BatchBudget(
         translator.planner, amount, count=count, workers=workers, exact=exact
     )
-    if workers > 1 and isinstance(index, Index):
-        raise BadInput("several workers need the index as a file")
-
-    numbered = enumerate(as_item(translator, item) for item in items)
-    if workers == 1 or isinstance(index, Index):
+    numbered = itertools.chain(first, given)
+    if file is None:
         results = answer(budget, numbered)
     else:
-        file, _ = IndexFile.of(index, features)
         results = _answer_by_many(budget, file, workers, numbered)
     top_k = make_top_k(budget, label, top)
     if top_k is not None:
@@ -132,6 +186,10 @@ def _answer_by_many(
         given, chunk = under_way.popleft()
         chunk.all_s = all_s
         yield from chunk.results(given, iter(outcomes))
+
+
+def _open(file: IndexFile) -> None:
+    file.open()
 
 
 def _work(

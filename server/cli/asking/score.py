@@ -69,8 +69,8 @@ def score(
 
     The file appears at the end; until then finished rows are in OUTPUT.partial. After
     Ctrl-C, the same command with --resume continues with the items that are left; its
-    budget is for these items only. `polydom score-parts` writes parts, also on a
-    cluster.
+    budget is for these items only. It begins with the first item, when the index's code
+    has been loaded or compiled. `polydom score-parts` writes parts, also on a cluster.
     """
     from polydom.indexer.cluster.connect import connect, workers_of
     from polydom.indexer.progress_bars import ProgressBars
@@ -97,8 +97,13 @@ def score(
     amount = read_amount("--total-budget", total_budget, run.unit)
     workers = workers_of(connect(on)).count
     number = run.source.total
-    with interruptible(RESUME), ProgressBars().stage("scoring", number) as told:
-        errors = run.carry_out(amount, workers, on_error is OnError.STOP, told)
+    progress = ProgressBars()
+    with interruptible(RESUME):
+        with progress.stage("warming up, not in the budget", 1) as warmed:
+            ready = run.warm_up(workers)
+            warmed(1)
+        with progress.stage("scoring", number) as told:
+            errors = run.carry_out(ready, amount, on_error is OnError.STOP, told)
     for remark in run.source.remarks():
         typer.echo(remark, err=True)
     typer.echo(

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import time
+from collections.abc import Iterator
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -99,6 +101,23 @@ def test_score_items_refuses_an_index_without_models() -> None:
     bare = Index.from_candidates([[1.0]], [0.5], (1, 2))
     with pytest.raises(BadIndexFile, match="without models"):
         list(score_items(bare, [HAM], 1.0))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_budget_begins_when_all_is_loaded_and_the_first_item_read(
+    index: Path, tmp_path: Path, workers: int
+) -> None:
+    slow, budget_s = tmp_path / "slow.py", 1.5
+    slow.write_text(f"import time\n\ntime.sleep({budget_s})\n" + OWN[0].read_text())
+
+    def items() -> Iterator[str]:
+        time.sleep(budget_s)
+        yield from TEXTS * 3
+
+    rows = score_items(
+        index, items(), budget_s, features=[slow], count=450, workers=workers
+    )
+    assert all(row.features for row in rows)  # the prior needs none
 
 
 def test_several_workers_answer_as_one_does(index: Path) -> None:

@@ -46,7 +46,9 @@ def test_score_writes_a_row_for_every_item(
     found = rows(index)
     assert [row["item"] for row in found] == [str(k) for k in range(120)]
     assert [row["label"] for row in found[:2]] == ["ham", "spam"]
-    assert "120 rows, 0 of them errors" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "120 rows, 0 of them errors" in said.out
+    assert "warming up, not in the budget" in said.err
 
 
 def test_score_lists_the_likeliest(index: Path) -> None:
