@@ -251,12 +251,13 @@ class ServedModel:
         budget = request.budget.keeping(send_s + waiting.after_s)
         first = replace(request, budget=budget, send_time=times.thread)
         job = self._post(first)
-        computing = asyncio.create_task(self._result(job))
+        # counted for audits only if it is what the caller gets
+        computing = asyncio.create_task(job.result())
         computing.add_done_callback(functools.partial(self._answered_first, waiting))
         arrived = await self.fetches.arrive(request, waiting)
         first = replace(first, fetches=arrived.fetches)
         if waiting.came and job.execution is not None:
-            job.execution.paused = True  # what is left is chosen anew
+            job.execution.pause()  # what is left is chosen anew
         try:
             outcome = await computing
         except PolydomError as error:
@@ -270,6 +271,7 @@ class ServedModel:
             begun_s = now_s - (outcome.finished_s - outcome.started_s)
             outcome = replace(outcome, started_s=begun_s, finished_s=now_s)
             first = replace(first, read_s=begun_s)
+            self.planner.audit.answered(outcome)
             return first, with_fetches(first, outcome)
         rest = execution.go_on(arrived)
         took_s = outcome.finished_s - outcome.started_s
@@ -281,6 +283,7 @@ class ServedModel:
                 outcome = await self.queue.compute(rest.run, due_s)
         except TimeoutError:
             outcome = rest.rescue()
+        self.planner.audit.answered(outcome)
         return arrived, with_fetches(arrived, outcome)
 
     def _answered_first(

@@ -61,6 +61,8 @@ class RestExecution(Execution):
         if self._took_s is not None:
             self.go_on_after(self._took_s)
         self._compute()
+        if self._audit_draws():
+            self._progress = self._progress._replace(drawn=True)
         return self.conclude()
 
     def go_on_after(self, took_s: float) -> None:
@@ -77,6 +79,13 @@ class RestExecution(Execution):
         self._withheld |= withheld
         self._failed, self._failure = True, failure
 
+    def _audit_draws(self) -> bool:
+        planner, request = self._planner, self._request
+        if not planner.audit.share or request.exact or request.threshold is not None:
+            return False
+        stops = planner.early_exits[self._progress.row] is not None
+        return stops and not self._others() and planner.audit.due()
+
     def _computed_set(self) -> int:
         return self._computed
 
@@ -87,6 +96,8 @@ class RestExecution(Execution):
         size, extraction = self._request.item.size, self._extraction
         while (feature := self._next()) >= 0:
             self._refuse_abandoned()
+            if self.paused:
+                return
             cost = self._rests.of_feature(feature, size, extraction.run_steps())
             progress = self._progress
             spent = progress.high_s + cost

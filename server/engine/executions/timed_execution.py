@@ -75,6 +75,12 @@ class TimedExecution(Execution):
         rest = self._rest
         return self.conclude() if rest is None else rest.rescue()
 
+    def pause(self) -> None:
+        """End the run after the current feature; `go_on` then continues."""
+        self.paused = True
+        if self._rest is not None:
+            self._rest.paused = True
+
     def go_on(self, request: Request) -> RestExecution:
         """Return the rest of this execution for a record that has more columns now.
 
@@ -114,8 +120,11 @@ class TimedExecution(Execution):
         rest = RestExecution(self, self._request, computed, spent, extraction)
         rest.withhold(failure)
         self._rest = rest
-        if self.stopped:  # by a thread that may not have seen `rest`
+        # by a thread that may not have seen `rest`
+        if self.stopped:
             rest.stopped = True
+        if self.paused:
+            rest.paused = True
         return rest.run()
 
     @abstractmethod

@@ -99,6 +99,22 @@ def test_who_asks_for_scores_gets_whole_models(classes: int) -> None:
     assert first.predicted / first.drift == pytest.approx(2e-5 + 2e-5 + MODEL_S)
 
 
+def test_audits_draw_answers_that_went_on_after_a_pause() -> None:
+    planner = planner_of(make_index(), audit=1.0)
+    found = []
+    for row in ROWS:
+        request = Request(record_item(record_of(row)), MoneyBudget(1.0))
+        execution = begin(planner, request)
+        execution.pause()
+        execution.run()
+        found.append(execution.go_on(request).run())
+    assert {one.row for one in found} == {2}
+    assert all(one.passed != (one.audit is not None) for one in found)
+    assert any(one.audit is not None for one in found)
+    whole = answers(planner, exact=True)
+    assert [one.label for one in found] == [one.label for one in whole]
+
+
 def test_a_budget_that_covers_no_whole_model_buys_one_that_stops() -> None:
     planner = planner_of(make_index(), now=Clock(0.0))
     item = record_item(record_of(ROWS[0]))
