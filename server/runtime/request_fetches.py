@@ -58,7 +58,7 @@ class RequestFetches:
         self._planner = planner
         # Seconds by which the event loop ends a wait too late
         self._lag = SendTime([USUAL_LAG_S])
-        # True if features are computed while a single record waits
+        # True if features are computed while a record waits that shares no budget
         self.overlaps = not planner.extractor.whole
         # True if what is computed meanwhile tells what a purchase may gain
         self._asks_first = self.overlaps and self._rule.knows_gains
@@ -86,12 +86,14 @@ class RequestFetches:
         even if no fetch is sent.
 
         If several records share the budget, each is answered in an equal part of it,
-        and may wait until the time is needed to answer all.
+        and may wait until the time is needed to answer all. The single record of a
+        batch has such a share, too: nothing is computed while it waits.
         """
         gaps = request.item.gaps
         if gaps is None or not gaps.unfetched:
             return None
         now_s, rule, patient = self._now(), self._rule, terms.fetch == "all"
+        alone = shared is None
         shared = shared or Shared(1, 0.0, Allowance(terms.max_price))
         allowed, records = shared.allowed, shared.records
         left = request.budget.left(now_s)
@@ -105,26 +107,27 @@ class RequestFetches:
         able = waiting.able = sum(1 << u for u in keys)
         waiting.keys = keys
         unpaid = able & ~rule.with_price
-        sent = self._free(waiting, unpaid, records)
+        sent = self._free(waiting, unpaid, records, alone)
         # if nobody asked, nobody would learn that a source is fast again
         sent |= self._chances.unasked(unpaid & ~sent, now_s - TRIAL_S)
         for u in members(sent):
             self._ask(u, waiting)
         waiting.undecided = paid = able & rule.with_price
-        waiting.asks_first = records == 1 and self._asks_first
+        waiting.asks_first = alone and self._asks_first
         if not patient and paid and (waiting.pending or waiting.asks_first):
             waiting.decide_s = self._chances.latest_s(paid, now_s, waiting.until_s)
         elif paid:  # nothing can be learned by waiting with a purchase
             self._buy(waiting)
         return waiting
 
-    def _free(self, waiting: Waiting, unpaid: int, records: int) -> int:
+    def _free(self, waiting: Waiting, unpaid: int, records: int, alone: bool) -> int:
         """Set until when a record may wait; return the free fetches that are worth it.
 
-        `unpaid` is a mask of the free fetches that can be asked.
+        `unpaid` is a mask of the free fetches that can be asked. Features may be
+        computed meanwhile if the record is `alone`, and in no batch.
         """
         situation = waiting.situation
-        waiting.after_s = self._after_s(situation, waiting.able, records)
+        waiting.after_s = self._after_s(situation, waiting.able, alone)
         wait_s = records * (situation.left - waiting.after_s)
         lag_s = self._lag_s(waiting, wait_s)
         waiting.until_s = waiting.asked_s + wait_s - lag_s
@@ -160,13 +163,13 @@ class RequestFetches:
 
         return weigh(levels, quality, quality(levels[-1].seconds))
 
-    def _after_s(self, situation: Situation, able: int, records: int) -> float:
+    def _after_s(self, situation: Situation, able: int, alone: bool) -> float:
         """Return the seconds of work that may be left when the fetches have come.
 
         If features are computed meanwhile, only those of fetched columns are left.
         """
         planner, request = self._planner, situation.request
-        if self.overlaps and records == 1:
+        if self.overlaps and alone:
             return planner.rest_s(self._rule.readers, request)
         rows = {situation.row(able), situation.row(0)}
         return max([planner.time_s(row, request) for row in rows])

@@ -149,6 +149,15 @@ def test_batches_and_clients_have_vectors(port: int) -> None:
     assert one.label == rows[0].label
 
 
+def test_a_batch_of_one_text_does_not_wait_to_learn_how_sure_it_is(port: int) -> None:
+    good_again(port)
+    began_s, text = time.monotonic(), f"AAA say {time.monotonic_ns():x}"
+    with Client(f"http://127.0.0.1:{port}") as client:
+        row: Any = next(client.predict_batch([text], total_budget_ms=20_000))
+    assert time.monotonic() - began_s < 10
+    assert row.fetched["embedding"].state == "came"
+
+
 def test_an_inference_request_has_vectors(port: int) -> None:
     good_again(port)
     texts = [f"AA say {time.monotonic_ns() + k:x}" for k in range(5)]
