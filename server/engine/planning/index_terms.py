@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,14 @@ from polydom.indexer.index.package import Package
 # Number of sizes whose most accurate row is cached. Records have one size, and images
 # from one camera have few.
 REMEMBERED = 1024
-RANKED = 32  # sizes whose ranked candidates are cached
+COSTED = 32  # sizes for which the costs of all candidates are cached
 
 
 class Ranked(NamedTuple):
-    """A candidate: its mask of features, its cost at a size, and its row."""
+    """A candidate: its quality, its mask of features, and its row."""
 
+    quality: float
     mask: int
-    cost: float
     row: int
 
 
@@ -101,22 +101,32 @@ def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
     return top
 
 
-def remember_ranks(index: Index) -> Callable[[Size, bool], list[Ranked]]:
-    """Return a cached function that ranks all candidates at a size, the best first.
+def remember_costs(index: Index) -> Callable[[Size], list[float]]:
+    """Return a cached function from a size to the costs (C,) of all candidates.
 
-    Of equal ones the cheaper is first. If the second argument is True, candidates that
-    answer with parts of models are left out.
+    They are those of `cost_at`, to the last bit.
     """
+    first, *others = (column.copy() for column in index.coefficients.T)
+
+    @lru_cache(COSTED)
+    def costs(size: Size) -> list[float]:
+        # sums are added up in the first column
+        columns: list[Any] = [first.copy(), *others]
+        of_all: Any = cost_at(columns, size)
+        found: list[float] = of_all.tolist()
+        return found
+
+    return costs
+
+
+def rank(index: Index, *, parts: bool) -> list[Ranked]:
+    """Return all candidates, the best first; without parts of models unless `parts`."""
     package = index.package
     assert package is not None
-    masks, parts = package.masks.tolist(), package.base_models
-    curves, qualities = index.coefficients.tolist(), index.qualities.tolist()
-
-    @lru_cache(RANKED)
-    def ranks(size: Size, whole: bool) -> list[Ranked]:
-        costs = [cost_at(curve, size) for curve in curves]
-        rows = [row for row in range(len(masks)) if not (whole and parts[row])]
-        rows.sort(key=lambda row: (-qualities[row], costs[row]))
-        return [Ranked(masks[row], costs[row], row) for row in rows]
-
-    return ranks
+    candidates = zip(index.qualities.tolist(), package.masks.tolist(), strict=True)
+    ranked = [
+        Ranked(quality, mask, row)
+        for row, (quality, mask) in enumerate(candidates)
+        if parts or not package.base_models[row]
+    ]
+    return sorted(ranked, key=lambda one: -one.quality)

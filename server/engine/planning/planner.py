@@ -33,7 +33,8 @@ from .index_terms import (
     least_cost,
     make_anytime,
     promised_shares,
-    remember_ranks,
+    rank,
+    remember_costs,
     remember_tops,
     waiting_costs,
 )
@@ -128,9 +129,10 @@ class Planner:
         self.rests = RestCosts(package, index.qualities)
         # Function from a size to the most accurate row and its cost.
         self.top = remember_tops(index)
-        # Function from a size, and whether whole models are wanted, to all candidates,
-        # the best first.
-        self._ranks = remember_ranks(index)
+        # Function from a size to the costs of all candidates, and the candidates, the
+        # best first: all, and those that evaluate whole models.
+        self._costs = remember_costs(index)
+        self._ranked = rank(index, parts=True), rank(index, parts=False)
         together = coming_together(package.features)
         given = partial(PartialLookup, index, together=together)
         # Function from a mask of withheld features to the look-up without these
@@ -240,14 +242,19 @@ class Planner:
     ) -> tuple[int, float]:
         """Return the best row without some features that fits, and its cost.
 
-        Without such a row it is the prior. No look-up is made, as there may be as many
-        masks of withheld features as there are sets of fetches.
+        Of equal rows it is the cheapest, and without such a row the prior. No look-up
+        is made, as there may be as many masks of withheld features as there are sets of
+        fetches.
         """
-        if left > 0:
-            for mask, cost, row in self._ranks(size, exact and self.has_parts):
-                if not mask & withheld and cost <= left:
-                    return row, cost
-        return self.prior, self.cost(self.prior, size)
+        costs, found, best = self._costs(size), self.prior, -math.inf
+        for quality, mask, row in self._ranked[exact] if left > 0 else ():
+            if quality < best:
+                break
+            if not mask & withheld and costs[row] <= left:
+                if best == -math.inf or costs[row] < costs[found]:
+                    found = row
+                best = quality
+        return found, costs[found]
 
     def time_s(self, row: int, request: Request) -> float:
         """Return the predicted seconds of answering a request by a row.
