@@ -8,6 +8,7 @@ import asyncio
 import selectors
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -17,21 +18,26 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadInput, PolydomError
 from polydom.features.fetches.answers import Values
 from polydom.features.fetches.fetch import Key
 from polydom.features.items import Item, Value
 from polydom.features.wording import listed
 from polydom.indexer.index.package import Package
 
-from ..engine.executions.execution import execute
+from ..engine.budget import Budget
+from ..engine.executions.base_execution import Execution
+from ..engine.executions.execution import begin, execute
+from ..engine.request import Outcome, Request
 from ..fetching.arrival import Arrival, exact
 from ..fetching.latency import Latency
 from ..runtime.request_fetches import RequestFetches
 from ..runtime.translator import AtOnce, Translator
+from ..runtime.waiting import Waiting
 from ..schema.wire import Answer, Terms
 from .labelled_items import LabelledItem
 
+LONGEST_S = 3600.0  # of work on one item, if its budget has no end
 # A record, or a text or an image with its vectors
 Payload = Mapping[str, Value] | Item
 
@@ -139,13 +145,15 @@ class SimulatedFetches:
     of the index's arrival times. `clock` has to be the planner's clock. A record has
     the keys that are no features, even if its items lack these columns. No fetch fails
     before the end of a wait, nothing is kept for later records, and the event loop is
-    never late. Call `close` at last.
+    never late. As in a server, a thread computes features of an item that waits, unless
+    all were read from a record. Call `close` at last.
     """
 
     def __init__(self, translator: Translator, clock: SkippingClock) -> None:
         package = translator.planner.package
         self._clock = clock
         self._loop = SkippingLoop(clock)
+        self._thread = ThreadPoolExecutor(1)  # computes while an item waits
         self._at_once = AtOnce(translator)
         self._planner = translator.planner
         self._draws = package.arrivals
@@ -184,20 +192,80 @@ class SimulatedFetches:
         request = self._at_once.begin(terms, item)
         try:
             waiting = self._fetches.send(request, terms)
-            if waiting is not None:
-                with self._clock.held():
-                    if waiting.asks_first:  # a server computes meanwhile
-                        first = execute(self._planner, request)
-                        self._fetches.answered_first(waiting, first)
-                    request = await self._fetches.arrive(request, waiting)
+            if waiting is None:
+                return self._at_once.finish(request)
+            awaits = waiting.pending or waiting.undecided
+            with self._clock.held():
+                if waiting.asks_first:  # a server computes meanwhile
+                    first = execute(self._planner, request)
+                    self._fetches.answered_first(waiting, first)
+                arrived = await self._fetches.arrive(request, waiting)
         finally:
             for source in self._sources:
                 source.leave()
-        return self._at_once.finish(request)
+        if not (awaits and self._fetches.overlaps):
+            return self._at_once.finish(arrived)
+        return self._at_once.finish(arrived, self._meanwhile(request, waiting, arrived))
+
+    def _meanwhile(
+        self, request: Request, waiting: Waiting, arrived: Request
+    ) -> Outcome | None:
+        """Return the outcome of an item of which features are computed during its wait.
+
+        The work begins when the wait began. If something came, it pauses at the end of
+        the wait, and goes on with what came. The result is None if it failed, as a
+        server then begins anew.
+        """
+        clock, waited_s = self._clock, self._clock() - waiting.asked_s
+        budget = request.budget.keeping(waiting.after_s)
+        clock.skip(-waited_s)
+        began_s = clock()
+        execution = begin(self._planner, replace(request, budget=budget))
+        pause = execution.pause if waiting.came else bool
+        try:
+            outcome = self._within(execution, budget, waited_s, pause)
+        except PolydomError:
+            outcome = None
+        took_s = clock() - began_s
+        clock.skip(max(waited_s - took_s, 0.0))
+        if outcome is not None and waiting.came and not execution.stopped:
+            rest = execution.go_on(arrived)
+            rest.go_on_after(took_s)
+            return self._within(rest, request.budget)
+        ended_s = clock()
+        return outcome and replace(
+            outcome, started_s=ended_s - took_s, finished_s=ended_s
+        )
+
+    def _within(
+        self,
+        execution: Execution,
+        budget: Budget,
+        after_s: float = inf,
+        pause: Callable[[], object] = bool,
+    ) -> Outcome:
+        """Run an execution in the thread, and end it when the budget ends, as a server.
+
+        `pause` is called after some seconds.
+        """
+        running = self._thread.submit(execution.run)
+        try:
+            left_s = budget.left(self._clock())
+            if after_s < left_s:
+                wait([running], after_s)
+                pause()
+                left_s = budget.left(self._clock())
+            return running.result(min(max(left_s, 0.0), LONGEST_S))
+        except TimeoutError:
+            return execution.rescue()
+        finally:
+            with self._clock.held():
+                wait([running])
 
     def close(self) -> None:
-        """Close the event loop."""
+        """Close the event loop, and end the thread."""
         self._loop.close()
+        self._thread.shutdown()
 
 
 def fetched_columns(package: Package) -> frozenset[str]:

@@ -393,11 +393,14 @@ class AtOnce:
         request = translator.request(terms, item, arrived_s, Caller(), self._after)
         return translator.weighed(request)
 
-    def finish(self, request: Request) -> Answer:
-        """Return the answer to a request, within the rest of its budget."""
+    def finish(self, request: Request, computed: Outcome | None = None) -> Answer:
+        """Return the answer to a request, within the rest of its budget.
+
+        `computed` is the outcome if it is known already.
+        """
         translator = self._translator
         planner = translator.planner
-        outcome = with_fetches(request, execute(planner, request))
+        outcome = with_fetches(request, computed or execute(planner, request))
         at_once = replace(request, read_s=outcome.started_s)
         answer = translator.answer(at_once, outcome)
         now_s = planner.now()

@@ -6,11 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
+from polydom.features.items import text_item
 from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.send_time import SendTime
 from polydom.server.evaluation.labelled_items import LabelledItem
@@ -26,8 +28,9 @@ from polydom.server.runtime.waiting import TICK_S
 from polydom.server.schema.wire import Answer, Fetched, Terms
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
-from tests.support.indexes import fetched
+from tests.support.indexes import fetched, vectors
 from tests.support.indexes.fetched import EMPLOYER, ORDERS, PEOPLE
+from tests.support.indexes.zoo import with_exits
 from tests.support.oracles.fetching import wait
 
 INDEX = fetched.make_index()
@@ -177,6 +180,57 @@ def test_all_budgets_see_the_same_draws() -> None:
             assert isinstance(answer.fetched, dict)
             fetches.append([*answer.fetched.values()])
     assert fetches[::2] == fetches[1::2]
+
+
+@pytest.fixture
+def ask_text() -> Callable[..., Answer]:
+    """A function that asks about a text whose vector comes after some seconds."""
+    index = with_exits(vectors.make_index())
+    package = index.package
+    assert package is not None
+    clock = SkippingClock()
+    planner = Planner(index, package.extractor([vectors.FILE]), now=clock)
+    # a work of up to 0.4 s does not change what it is believed to take
+    planner.corrects = False
+
+    def ask(text: str, after_s: float, **terms: Any) -> Answer:
+        planner.adopt(index, replace(package, arrivals=np.full((9, 1), after_s)))
+        made = SimulatedFetches(Translator(planner, Settings()), clock)
+        MADE.append(made)
+        brought = {"meaning": np.array([text.count("!")], np.float32)}
+        item = msgspec.structs.replace(text_item(text), brought=brought)
+        return made.asker(SEED)(Terms(fetch="all", **terms), item)
+
+    return ask
+
+
+def test_a_text_is_computed_while_its_vector_is_awaited(
+    ask_text: Callable[..., Answer],
+) -> None:
+    sure = "win a free phone!! $$ 77 " * 4  # by its length alone
+    came = ask_text(sure, 0.3, budget_ms=9_000)
+    assert states(came) == ("came",)
+    assert not came.early
+    assert {*came.features} == {"length", "marks", "words", "digits", "meaning"}
+    late = ask_text(sure, math.inf, budget_ms=1_000)
+    assert (states(late), late.features, late.budget_met) == (
+        ("late",),
+        ("length",),
+        True,
+    )
+    assert late.elapsed_us >= 0.9e6
+
+
+def test_what_takes_too_long_is_left_out_as_in_a_server(
+    ask_text: Callable[..., Answer],
+) -> None:
+    # two features take 0.2 s each, and should take 10 us
+    answer = ask_text("0 slow free lunch", math.inf, budget_ms=300)
+    assert "digits" not in answer.features
+    assert answer.elapsed_us < 0.38e6
+    failed = ask_text("0 marks fail: lunch?", 0.1, budget_ms=9_000)
+    assert "marks" not in failed.features
+    assert "meaning" in failed.features
 
 
 def test_values_that_would_come_must_be_known() -> None:
