@@ -7,9 +7,10 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from polydom.features.items import Gaps
+from polydom.features.items import Gaps, ReadRecord
 
 from ..engine.monitoring.cost_drift import LEAST_S
+from ..engine.request import Request
 from ..engine.send_time import HEAVY, SendTime
 from ..metrics.counts import Timed
 from ..schema.wire import Answer, Terms, encode
@@ -152,6 +153,29 @@ class RecordAnswerer:
         )
         unsent.append(timed)
         return encoded
+
+    def answer_fetched(
+        self,
+        terms: Terms,
+        request: Request,
+        when_written: Callable[[Callable[[], object]], object],
+    ) -> bytes | None:
+        """Do as `answer` for a record whose fetches have come or are left behind.
+
+        `request` comes from `RequestFetches.settled`, and its features read only a row.
+        """
+        answer, fetches, read = self._answer, request.fetches, request.item.payload
+        if not self.applies or fetches is None or not isinstance(read, ReadRecord):
+            return None
+        if fetches.hoped > answer.expected_quality:
+            return None
+        answer.fetched, answer.price = fetches.fetched, fetches.price or UNSET
+        answer.fetch_us = int(fetches.waited_s * 1e7 + 0.5) / 10
+        gaps, arrived_s = request.item.gaps, request.arrived_s
+        try:
+            return self.answer(terms, read.row, gaps, arrived_s, when_written)
+        finally:
+            answer.fetched = answer.price = answer.fetch_us = UNSET
 
     def _when_written(self) -> None:
         unsent, self._unsent = self._unsent, []

@@ -214,14 +214,17 @@ class ServedModel:
         return bool(self.fetches and self.fetches.overlaps and awaited)
 
     def begin_fetched(
-        self, request: Request, waiting: Waiting
+        self, request: Request
     ) -> tuple[Request, Outcome | Choice | None]:
-        """Answer a record whose wait has ended, if the plan is quick.
+        """Answer a record whose fetches have come or are left behind, if this is quick.
 
         Returns what `begin` returns about a request that does not wait.
         """
-        assert self.fetches is not None
-        return self._begin_late(self.fetches.settled(request, waiting))
+        request = self.translator.weighed_late(request)
+        done = self._at_once(request)
+        if isinstance(done, Outcome):
+            done = with_fetches(request, done)
+        return request, done
 
     async def answer_fetched(
         self, fetched: Request, terms: Terms, began_s: float, times: SendTimes
@@ -295,17 +298,9 @@ class ServedModel:
     async def _answer_fetched(
         self, request: Request, times: SendTimes
     ) -> tuple[Request, Outcome]:
-        """Answer a record whose fetches have come, or are left behind."""
-        request, done = self._begin_late(request)
+        request, done = self.begin_fetched(request)
         if not isinstance(done, Outcome):
             return await self._answer_in_thread(request, done, times)
-        return request, done
-
-    def _begin_late(self, request: Request) -> tuple[Request, Outcome | Choice | None]:
-        request = self.translator.weighed_late(request)
-        done = self._at_once(request)
-        if isinstance(done, Outcome):
-            done = with_fetches(request, done)
         return request, done
 
     async def _answer_in_thread(

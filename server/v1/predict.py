@@ -16,7 +16,7 @@ from typing import NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from polydom.features.errors import FeatureFailed
-from polydom.features.items import Item
+from polydom.features.items import Item, ReadRecord
 
 from ..engine.request import Outcome, Request
 from ..errors import Abandoned, NotReady, Overloaded
@@ -65,13 +65,15 @@ class Fetching(Later):
     def __init__(
         self,
         served: ServedModel,
+        terms: Terms,
         request: Request,
         waiting: Waiting,
         size: int,
         held: HeldBody,
         when_written: Callable[[Callable[[], object]], object],
     ) -> None:
-        self._served, self._request, self._waiting = served, request, waiting
+        self._served, self._terms = served, terms
+        self._request, self._waiting = request, waiting
         self._size, self._held, self._when_written = size, held, when_written
         held.hold(size)
 
@@ -88,10 +90,17 @@ class Fetching(Later):
         return Planned(self._served, self._request, self._waiting, self._size)
 
     def _answer(self) -> bytes | Planned:
-        served = self._served
+        served, fetches = self._served, self._served.fetches
+        assert fetches is not None
         self._held.hold(0)
         try:
-            request, begun = served.begin_fetched(self._request, self._waiting)
+            request = fetches.settled(self._request, self._waiting)
+            if type(request.item.payload) is ReadRecord and not served.queue.waiting:
+                given = self._terms, request, self._when_written
+                done = served.records.answer_fetched(*given)
+                if done is not None:
+                    return done
+            request, begun = served.begin_fetched(request)
             if not isinstance(begun, Outcome):
                 return Planned(served, request, begun, self._size)
             answer = encode(served.translator.answer(request, begun))
@@ -174,7 +183,8 @@ class Predict:
         if isinstance(done, Waiting) and not served.computes_meanwhile(done):
             held = self._repository.held_bytes.body()
             with contextlib.suppress(Overloaded):  # the route will meet it again
-                return Fetching(served, request, done, size, held, raw.when_written)
+                given = served, terms, request, done, size, held, raw.when_written
+                return Fetching(*given)
         return Planned(served, request, done, size)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

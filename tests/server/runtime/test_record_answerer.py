@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,18 +19,18 @@ from polydom.indexer.index.index import Index
 from polydom.models.importers.compile_model import compile_model
 from polydom.models.scoring.prior import Mean
 from polydom.server.engine.planning.planner import Planner
-from polydom.server.engine.request import Caller, Outcome, Request
+from polydom.server.engine.request import Caller, FetchOutcome, Outcome, Request
 from polydom.server.engine.send_time import HEAVY, LEAST, SendTime, SendTimes
 from polydom.server.metrics.counts import BOUNDS
 from polydom.server.runtime.record_decoder import Row, record_of
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.wire import Terms, encode
+from polydom.server.schema.wire import Fetched, Terms, encode
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
 from tests.support.examples import few
-from tests.support.indexes import records, stopping_records
+from tests.support.indexes import fetched, records, stopping_records
 
 NOW_S, SENT_S = 50.0, 50.00025
 
@@ -202,6 +203,66 @@ def test_records_are_answered_and_counted_as_in_the_ordinary_way(
     for count in direct.written:
         count()
     other.served.sent(*done)
+    assert direct.counts() == other.counts()
+
+
+@settings(max_examples=few(150), deadline=None)
+@given(
+    lacks=st.sets(st.sampled_from(fetched.NAMES)),
+    job=st.sampled_from(["pilot", "poet"]),
+    terms=TERMS,
+    hoped=st.sampled_from([0.0, 0.9, 0.95]),
+    spared=st.booleans(),
+    price=st.sampled_from([0.0, 0.002]),
+)
+def test_fetched_records_are_answered_and_counted_as_in_the_ordinary_way(
+    lacks: set[str],
+    job: str,
+    terms: dict[str, Any],
+    hoped: float,
+    spared: bool,
+    price: float,
+) -> None:
+    record = {n: v for n, v in fetched.PEOPLE[1].items() if n not in lacks}
+    if "job" in record:
+        record["job"] = job
+    direct, other = (Scene(fetched.make_index()) for _ in range(2))
+    told = {"employer": Fetched("came", 1.25), "orders": Fetched("late")}
+    outcome = FetchOutcome(told, 0.00325, price, hoped, spared)
+    asked = Terms(**terms)
+    try:
+        requests = [
+            msgspec.structs.replace(
+                scene.served.translator.request(
+                    asked,
+                    scene.served.translator.read({"customer_id": 1, **record}),
+                    NOW_S - 0.004,
+                    Caller(),
+                    scene.served.send_times.loop,
+                ),
+                fetches=outcome,
+            )
+            for scene in (direct, other)
+        ]
+        done = other.served.begin_fetched(requests[1])
+    except PolydomError:
+        return
+    then = direct.written.append
+    answer = direct.served.records.answer_fetched(asked, requests[0], then)
+    if answer is None:
+        assert not direct.written
+        assert lacks or job == "poet" or terms or hoped > max(fetched.ACCURACIES)
+        return
+    request, ordinary = done
+    assert isinstance(ordinary, Outcome)
+    assert answer == encode(other.served.translator.answer(request, ordinary))
+    assert direct.in_one_go(fetched.PEOPLE[0], {}, NOW_S) == other.in_one_go(
+        fetched.PEOPLE[0], {}, NOW_S
+    )  # it has nothing of the fetches before
+    direct.clock.now_s = other.clock.now_s = SENT_S
+    for count in [*direct.written, *other.written]:
+        count()
+    other.served.sent(request, ordinary)
     assert direct.counts() == other.counts()
 
 
