@@ -211,7 +211,7 @@ def test_a_text_is_computed_while_its_vector_is_awaited(
     came = ask_text(sure, 0.3, budget_ms=9_000)
     assert states(came) == ("came",)
     assert not came.early
-    assert {*came.features} == {"length", "marks", "words", "digits", "meaning"}
+    assert {"length", "marks", "words", "digits", "meaning"} <= {*came.features}
     late = ask_text(sure, math.inf, budget_ms=1_000)
     assert (states(late), late.features, late.budget_met) == (
         ("late",),

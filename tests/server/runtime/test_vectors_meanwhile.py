@@ -80,6 +80,18 @@ def test_a_feature_that_fails_meanwhile_is_left_out(
     assert "marks" not in answer["features"]
 
 
+@pytest.mark.parametrize("seconds", ["0.0", "0.05"])
+def test_a_feature_of_the_vector_that_fails_is_left_out(
+    client: TestClient, seconds: str
+) -> None:
+    for text, named in (("hey!!", True), ("hey!!!!!!", False)):
+        answer = ask(client, f"{seconds} {text}", exact=True)
+        assert answer["fetched"]["meaning"]["state"] == "came"
+        assert ("loudness" in answer["features"]) == named
+        assert "meaning" in answer["features"]
+        assert answer["reason"] == (None if named else "feature_failed")
+
+
 def test_a_pause_reaches_what_goes_on_without_a_feature_that_failed() -> None:
     planner = load_planner(make_index(), [FILE])
     item = text_item("0 slow marks fail")

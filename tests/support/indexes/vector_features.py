@@ -39,3 +39,10 @@ def words(text: str) -> list[int]:
 def digits(text: str) -> list[int]:
     time.sleep(0.2 if "slow" in text else 0.0)
     return [sum(map(str.isdigit, text))]
+
+
+@feature(needs=[find_meaning], fails="without")
+def loudness(vector: Any) -> list[float]:
+    if vector[0] > 5:
+        raise ValueError("too loud")
+    return [vector[0] ** 2]
