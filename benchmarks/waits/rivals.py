@@ -12,20 +12,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import httptools
+import aiohttp
 import numpy as np
 from fastapi import FastAPI, Request, Response
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from polydom.features.fetches.connections import Connections, Target
 from polydom.models import compile
 
 from .tables import KEY, LABEL, Record, SplitTable
 
 AT_MOST_S = 0.25  # a call ends after that, as polydom's do
 AT_ONCE = 256  # calls of a fetch at once, as polydom's
-LONGEST = 1 << 20  # bytes of an answer
 # Of a budget, what is kept for the answer: the best for rivals of 0.5, 1 and 2 ms.
 # uvloop's timers count whole milliseconds, so waits are rounded down to these.
 RESERVE_S = 2e-3
@@ -137,7 +135,7 @@ class Rival:
         self.fetches = [*addresses]
         self._addresses = addresses
         self._rule = rule
-        self._connections: dict[str, Connections] = {}
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
         self._left_behind = set[Call]()
 
     async def answer(self, request: Request) -> Response:
@@ -167,14 +165,16 @@ class Rival:
             task.exception()  # asyncio would log it
 
     async def _call(self, fetch: str, key: int) -> Values:
-        own = self._connections.get(fetch)
-        if own is None:
-            target = Target.of(self._addresses[fetch], {})
-            own = self._connections[fetch] = Connections(target, AT_ONCE)
+        session = self._sessions.get(fetch)
+        if session is None:
+            session = self._sessions[fetch] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=AT_ONCE),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=AT_MOST_S),
+            )
         body = json.dumps({"keys": [[key]]}).encode()
-        async with asyncio.timeout(AT_MOST_S):
-            reply = await own.post(body, LONGEST)
-        (values,) = json.loads(reply.body)["values"]
+        async with session.post(self._addresses[fetch], data=body) as response:
+            (values,) = json.loads(await response.read())["values"]
         found: Values = values
         return found
 
@@ -213,7 +213,7 @@ async def fetch_all(rival: Rival, record: Record, due_s: float) -> str | None:
     """Gather all fetches, however long they take; one model."""
     try:
         brought = await asyncio.gather(*rival.send(record, rival.fetches))
-    except (httptools.HttpParserError, OSError):  # TimeoutError, too
+    except (aiohttp.ClientError, TimeoutError, OSError):
         return None
     return rival.label(rival.models.by_set[-1], record, brought)
 

@@ -3,21 +3,28 @@
 A redirect is not followed, so that no other host gets the keys or the headers.
 """
 
-import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from math import inf
 from typing import Any
 
-import httptools
 import msgspec
 
 from ..errors import BadFetch, FetchFailed, printable
-from .connections import OWN, Connections, Reply, Target
-from .terms import OpenedByLoop, Terms, address_in, failed, filled_in, place_of
+from .terms import (
+    OpenedByLoop,
+    Terms,
+    address_in,
+    failed,
+    filled_in,
+    import_library,
+    place_of,
+)
 
 LONGEST_BODY = 8 << 20  # bytes of an answer
+PIECE = 64 << 10  # bytes that are read at a time
+LEAST_S = 0.001  # seconds for an answer; the library takes 0 for any time
 SHOWN = 200  # characters of an answer that is an error
 TELLING = ("message", "detail", "error")  # members of a JSON object that is an error
 FOR_NOW = (408, 425, 429)  # statuses of services that have no time now
@@ -41,7 +48,7 @@ class Posts:
     `kind` is the term that has the address; `path` is put behind it. A service that
     only `reads` gets a body once more if it closed a connection without an answer, as
     some do after an error or a pause. Raises BadFetch if the address or a header cannot
-    be used.
+    be used, or the library is missing.
     """
 
     def __init__(
@@ -56,29 +63,35 @@ class Posts:
         reads: bool = False,
     ) -> None:
         where = f"fetch {name!r}"
+        library = import_library(name, "aiohttp", "http")
         found = address_in(f"{where}: {kind}", address, ("http", "https"))
         self.name = name
         self.place = place_of(found)
+        self._address = found.rstrip("/") + path if path else found
         self._at_most_s = terms.at_most_ms / 1e3
+        self._closed = (library.ServerDisconnectedError, library.ClientOSError)
         self._reads = reads
+        self._timeout = library.ClientTimeout
+        self._errors = (library.ClientError, OSError, TimeoutError)
         sent = {
-            "content-type": "application/json",
+            "Content-Type": "application/json",
             # a small compressed body could become a very large one
-            "accept-encoding": "identity",
+            "Accept-Encoding": "identity",
         }
         for header, value in headers.items():
-            text = _header(f"{where}: the header {header!r}", header, value)
-            sent[header.lower()] = text
-        words = (word for header in headers for word in sent[header.lower()].split())
+            sent[header] = _header(f"{where}: the header {header!r}", header, value)
+        words = (word for header in headers for word in sent[header].split())
         self._secrets = [word for word in words if len(word) >= SECRET]
-        try:
-            target = Target.of(found.rstrip("/") + path if path else found, sent)
-        except ValueError:
-            needed = "it needs a host, and a port up to 65535 if any"
-            raise BadFetch(f"{where}: {kind} cannot be used: {needed}") from None
-        self.session = OpenedByLoop(
-            lambda: Connections(target, terms.at_once), Connections.close
-        )
+
+        def open_session() -> Any:
+            return library.ClientSession(
+                connector=library.TCPConnector(limit=terms.at_once),
+                cookie_jar=library.DummyCookieJar(),
+                headers=sent,
+                auto_decompress=False,
+            )
+
+        self.session = OpenedByLoop(open_session, lambda session: session.close())
 
     async def send(
         self,
@@ -94,23 +107,20 @@ class Posts:
         that quotes a header or one of the texts in `hidden`. Raises FetchFailed if
         there is no answer, or if it is too long.
         """
-        if within_s == inf:
-            within_s = self._at_most_s
+        within_s = self._at_most_s if within_s == inf else max(within_s, LEAST_S)
+        given = body, longest, within_s
         try:
-            async with asyncio.timeout(within_s):
-                status, again, answer = await self._post(body, longest)
-        except (OSError, httptools.HttpParserError) as error:  # TimeoutError, too
+            try:
+                status, again, answer = await self._post(*given)
+            except self._closed:
+                if not self._reads:
+                    raise
+                status, again, answer = await self._post(*given)
+        except self._errors as error:
             told_s = round(within_s, 3) or within_s
             raise failed(self.name, self.place, error, told_s) from error
-        if len(answer) > longest:
-            raise FetchFailed(
-                f"fetch {self.name!r}: {self.place} answered with more than "
-                f"{longest / (1 << 20):.3g} MiB"
-            )
         if status != 200:
             said = "" if status in LOCKED else self._told_by(answer, [*hidden])
-            if again:
-                again = f" (Retry-After: {printable(again[:SHOWN])})"
             raise Refused(
                 f"fetch {self.name!r}: {self.place} answered with status {status}"
                 f"{again}; 200 is needed{said and f': {said}'}",
@@ -118,14 +128,32 @@ class Posts:
             )
         return answer
 
-    async def _post(self, body: bytes, longest: int) -> Reply:
-        connections = self.session.pool()
-        try:
-            return await connections.post(body, longest)
-        except ConnectionError:
-            if not self._reads:
-                raise
-        return await connections.post(body, longest)
+    async def _post(
+        self, body: bytes, longest: int, within_s: float
+    ) -> tuple[int, str, bytes]:
+        """Return a status, when the service says to ask again, and the body."""
+        async with self.session.pool().post(
+            self._address,
+            data=body,
+            allow_redirects=False,
+            timeout=self._timeout(within_s),
+        ) as response:
+            again = response.headers.get("Retry-After", "")[:SHOWN]
+            if again:
+                again = f" (Retry-After: {printable(again)})"
+            return response.status, again, await self._read(response, longest)
+
+    async def _read(self, response: Any, longest: int) -> bytes:
+        """Return the body; raise FetchFailed if it is longer than `longest` bytes."""
+        body = bytearray()
+        async for piece in response.content.iter_chunked(PIECE):
+            body += piece
+            if len(body) > longest:
+                raise FetchFailed(
+                    f"fetch {self.name!r}: {self.place} answered with more than "
+                    f"{longest / (1 << 20):.3g} MiB"
+                )
+        return bytes(body)
 
     def _told_by(self, body: bytes, hidden: list[str]) -> str:
         """Return the sentence in the body of an error, or the body itself.
@@ -144,8 +172,6 @@ def _header(where: str, name: str, value: str) -> str:
     text = filled_in(where, value)
     if not name.isascii() or not (name + text).isprintable():
         raise BadFetch(f"{where} has characters that a header must not have")
-    if name.lower() in OWN:
-        raise BadFetch(f"{where} is said by each call itself")
     return text
 
 

@@ -162,7 +162,7 @@ def test_a_server_that_starts_later_is_found(tmp_path: Path) -> None:
         await first.close()
         address = f"http://127.0.0.1:{port}/"
         asked = load_one(tmp_path, http=address, at_most_ms=SECONDS)
-        with pytest.raises(FetchFailed, match=r"127\.0\.0\.1:\d+: ConnectionRefused"):
+        with pytest.raises(FetchFailed, match="Cannot connect to host 127"):
             await asked.bring([(1,)], 1.0)
         application = web.Application()
         application.router.add_post("/", saying(json.dumps({"values": [{"a": 1}]})))
@@ -184,7 +184,7 @@ def test_a_host_that_does_not_exist_is_told(tmp_path: Path) -> None:
             assert asked.close is not None
             await asked.close()
 
-    with pytest.raises(FetchFailed, match=r"nowhere\.invalid: gaierror: "):
+    with pytest.raises(FetchFailed, match=r"nowhere\.invalid: .*annot connect to host"):
         asyncio.run(use())
 
 

@@ -135,6 +135,7 @@ def test_two_fetches_of_a_name_are_refused(tmp_path: Path) -> None:
     [
         ("redis", "redis = 'redis://h'\nhash = '{x}'", "redis"),
         ("asyncpg", "postgres = 'postgresql://h'\nquery = '$1'", "postgres"),
+        ("aiohttp", HTTP, "http"),
     ],
 )
 def test_a_missing_library_is_told(
