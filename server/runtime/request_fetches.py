@@ -297,19 +297,23 @@ class RequestFetches:
             self._ask(u, waiting)
 
     def answered_first(self, waiting: Waiting, outcome: Outcome) -> None:
-        """Note by which row, and how surely, an item is answered before its fetches."""
+        """Note how well, and how surely, an item is answered before its fetches.
+
+        An early answer has the quality of the whole plan, and is as sure as that.
+        """
         margin = None
-        if outcome.scores is not None and not outcome.early:
+        if outcome.scores is not None:
             margin = self._planner.lead(outcome.row, [*outcome.scores.values()])
-        waiting.first = outcome.row, margin
+        waiting.first = outcome.quality, margin
         waiting.wake()
 
     def _margin(self, waiting: Waiting) -> float | None:
         """Return the margin of the best model for what has come; None if unknown."""
         came, request = waiting.came, waiting.situation.request
         if waiting.asks_first:
-            row, margin = waiting.first
-            return margin if row == waiting.situation.row(came) else None
+            quality, margin = waiting.first
+            row = waiting.situation.row(came)
+            return margin if quality == self._planner.qualities[row] else None
         item = self._read(request, waiting) if came else request.item
         return self._planner.margin(waiting.situation.row(came), item)
 

@@ -93,8 +93,8 @@ class Waiting:
         self.decide_s = -math.inf
         # True if a purchase waits for the answer without fetches, as this may be sure
         self.asks_first = False
-        # row of that answer, -1 until it is known, and its margin
-        self.first: tuple[int, float | None] = (-1, None)
+        # expected quality of that answer, -1 until it is known, and its margin
+        self.first: tuple[float, float | None] = (-1.0, None)
         self.allowed = allowed  # what calls may still cost
         self.paid = 0  # mask of the fetches that this record asked for first, and pays
         # mask of the fetches whose values cannot be used

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,13 +24,19 @@ SURE = "win a free phone!! $$ 77 " * 4  # by its length alone
 NEVER = "30"  # seconds that no test waits for
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    index = save_index(tmp_path_factory.mktemp("vectors"), exits=True)
-    settings = Settings(max_budget_s=60.0, rescale=False, audit=1.0)
+@contextmanager
+def serve(index: Path, audit: float) -> Iterator[TestClient]:
+    settings = Settings(max_budget_s=60.0, rescale=False, audit=audit)
     app = create_app(index, features=[FILE], fetches=[FILE], settings=settings)
     with TestClient(app) as client:
         until_ready(client)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    index = save_index(tmp_path_factory.mktemp("vectors"), exits=True)
+    with serve(index, audit=1.0) as client:
         yield client
 
 
@@ -90,6 +98,19 @@ def test_a_feature_of_the_vector_that_fails_is_left_out(
         assert ("loudness" in answer["features"]) == named
         assert "meaning" in answer["features"]
         assert answer["reason"] == (None if named else "feature_failed")
+
+
+@pytest.mark.parametrize("audit", [0.0, 1.0])
+def test_no_vector_is_bought_for_a_text_that_is_sure_early(
+    tmp_path: Path, audit: float
+) -> None:
+    index = save_index(tmp_path, exits=True, price=True)
+    with serve(index, audit) as client:
+        sure = ask(client, f"0.0 {SURE}", fetch="as_planned", budget_ms=2_000)
+        unsure = ask(client, "0.0 win? 5 $", fetch="as_planned", budget_ms=2_000)
+    assert bool(sure.get("early")) == (audit == 0.0)
+    assert sure["fetched"]["meaning"]["state"] == "not_sent"
+    assert unsure["fetched"]["meaning"]["state"] == "came", unsure
 
 
 def test_a_pause_reaches_what_goes_on_without_a_feature_that_failed() -> None:

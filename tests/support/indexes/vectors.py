@@ -5,6 +5,7 @@ by ascending mask; each feature adds 0.07 of accuracy, and takes 10 us. Loudness
 the vector, too.
 """
 
+import dataclasses
 import functools
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from polydom.features.fetches.fetch import fetched_feature
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
+from polydom.indexer.index.fetches.item_gains import KNOTS, ItemGains
 from polydom.indexer.index.fetches.stored_fetches import StoredFetch, names_of_vectors
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
@@ -28,6 +30,13 @@ from tests.support.indexes.zoo import with_exits
 
 FILE = Path(__file__).with_name("vector_features.py")
 FETCH = StoredFetch("meaning", [], ["meaning"], width=1)
+PRICE = {"usd": 1e-5}
+# A text gains by a vector with a price if the model without it has a small margin
+GAINS = ItemGains(
+    np.array([[0b001111, 0b111111]], np.uint64),
+    np.linspace(0, 1, KNOTS)[None],
+    np.where(np.linspace(0, 1, KNOTS) < 0.8, 0.5, 0.0)[None],
+)
 TEXTS = ("0 call me", "0 lunch $ 5?", "0 win a free phone!! $$", "0 free money! 77")
 LABEL_OF_TEXT = (0, 0, 1, 1)
 
@@ -95,8 +104,16 @@ def make_index() -> Index:
     return Index.from_candidates(curves, accuracies, (1, 10_000), package)
 
 
-def save_index(folder: Path, *, exits: bool = False) -> Path:
-    """Write the index, whose plans may answer early if `exits`; return its path."""
-    path = folder / "vectors.pdx"
-    (with_exits(make_index()) if exits else make_index()).save(path)
+def save_index(folder: Path, *, exits: bool = False, price: bool = False) -> Path:
+    """Write the index, and return its path.
+
+    Its plans may answer early if `exits`, and its vectors have a price if `price`.
+    """
+    path, index = folder / "vectors.pdx", make_index()
+    assert index.package is not None
+    if price:
+        bought = replace(FETCH, price=PRICE)
+        more = dataclasses.replace(index.package, fetches=(bought,), gains=GAINS)
+        index = dataclasses.replace(index, package=more)
+    (with_exits(index) if exits else index).save(path)
     return path
