@@ -3,13 +3,15 @@
 python -m benchmarks ahead                         Adult, log-normal latencies
 python -m benchmarks ahead --table covertype       fields of forest
 python -m benchmarks ahead --law two-humped        caches that some keys miss
+python -m benchmarks ahead --ramp slow             a source slows down and recovers
 
 Requests bring some columns and a key, and two sources bring the others after latencies
 that were drawn for each key: all who ask for a key wait equally long. Requests come as
 chance has it, each with one of seven budgets, the same ones for every contender, who
 are asked in turn. A load of 1 is the rate at which polydom's process would compute
 without pause. All is measured at the client, from when a request was due: a late answer
-is wrong.
+is wrong. With a ramp, a source becomes five times as slow over the second quarter of a
+round, and what it was again over the third: only answers of these two count.
 
     polydom             waits as long as it can pay; the best model for what came
     cut at the budget   waits up to the deadline; one model that has learned of gaps
@@ -19,6 +21,11 @@ is wrong.
     fetch all           gathers all, one model (Feast)
     cascade             fetches all if a model of the request is unsure (Willump)
     plan by p99         polydom's models, chosen by the fetches' 99th percentiles
+
+With a ramp, also:
+
+    polydom, no ramp             while no source becomes slower
+    polydom, times of the build  does not learn from the times that calls take
 """
 
 import argparse
@@ -27,8 +34,11 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
+
+from polydom.server.fetching.latency import Latency
 
 from .. import report
 from .mix import (
@@ -46,12 +56,15 @@ from .mix import (
     write_fetches,
 )
 from .rivals import RULES, serve_rival, train
-from .sources import LAWS
-from .tables import FOLDERS, TABLES
+from .sources import LAWS, Source, ramp
+from .tables import FAST, FOLDERS, SLOW, TABLES
 
 POLYDOM = "polydom"
+STEADY, UNLEARNING = "polydom, no ramp", "polydom, times of the build"
+SLOWER = 5.0  # factor of a ramp's latencies at their longest
 WARM_SEED = 99  # of requests that no round has
 QUICK_RIVALS = 2
+NO_ANSWER_MS = 1e4
 LOADS = (0.3, 0.6, 0.9)
 SETTLING_S = 0.3  # between two contenders, for calls that were left behind
 Key = tuple[str, float]  # contender and load
@@ -70,6 +83,12 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         known = shares_right(path, table)
         models = train(table, times_of(path))
         servers = {POLYDOM: stack.enter_context(Server.of(serve_polydom, path, file))}
+        slower = None
+        if given.ramp:
+            slower = sources[given.ramp]
+            unlearning = Server.of(serve_unlearning, path, file)
+            servers[UNLEARNING] = stack.enter_context(unlearning)
+            servers[STEADY] = servers[POLYDOM]
         for name in given.rivals[:QUICK_RIVALS] if quick else given.rivals:
             terms = (models, addresses(sources), name)
             servers[name] = stack.enter_context(Server.of(serve_rival, *terms))
@@ -82,7 +101,11 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
             for load in given.loads[:1] if quick else given.loads:
                 for name, server in servers.items():
                     _asked(sources)
-                    answers = requests.ask(server, load * capacity, number)
+                    steep = None if name == STEADY else slower
+                    answers = ask(requests, server, load * capacity, number, steep)
+                    if given.ramp:
+                        count = len(requests.rows)
+                        answers = answers.part(slice(count // 4, 3 * count // 4))
                     found.setdefault((name, load), []).append(answers)
                     keys.setdefault(name, []).append(
                         sum(_asked(sources).values()) / len(requests.rows)
@@ -93,6 +116,27 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         facts |= tables_of(load, own, known)
     keys_asked = {n: {"keys": float(np.mean(own))} for n, own in keys.items()}
     return facts | {"keys asked for, a request": keys_asked}
+
+
+def ask(
+    requests: Requests, server: Server, rate: float, seed: int, slower: Source | None
+) -> Answers:
+    """Ask for all, while a source becomes slower and recovers, if one is named."""
+    length_s = len(requests.rows) / rate
+    with contextlib.ExitStack() as stack:
+        if slower is not None:
+            stack.enter_context(ramp(slower, SLOWER, length_s / 4, 3 * length_s / 4))
+        return requests.ask(server, rate, seed)
+
+
+def serve_unlearning(port: int, path: Path, fetches: Path) -> None:
+    """Serve by the times that the build measured, whatever calls take."""
+
+    def forget(latency: Latency, took_s: float, since_s: float = 0.0) -> None:
+        """Learn nothing of a call."""
+
+    with mock.patch.object(Latency, "add", forget):
+        serve_polydom(port, path, fetches)
 
 
 def rate_of_one(server: Server, requests: Requests) -> float:
@@ -112,15 +156,17 @@ def tables_of(
     """Return the tables of one load: medians of the rounds, and polydom's lead."""
     right: list[dict[str, Any]] = []
     in_time: list[dict[str, Any]] = []
+    took: list[dict[str, Any]] = []
     for name, rounds in found.items():
         shares = [[share_of(a, budget) for budget in BUDGETS_MS] for a in rounds]
-        medians = np.median(shares, axis=0)  # (budgets, 2)
-        for rows, place in ((in_time, 0), (right, 1)):
+        medians = np.median(shares, axis=0)  # (budgets, 3)
+        for place, rows in enumerate((in_time, right, took)):
             cells = dict(zip(_heads(), medians[:, place].tolist(), strict=True))
             rows.append({"": name, **cells})
     facts = {
         f"right and in time, load {load:g}": right,
         f"in time, load {load:g}": in_time,
+        f"median ms, load {load:g}": took,
         f"stated and measured, load {load:g}": stated_rows(found[POLYDOM], known),
     }
     if len(found) > 1:
@@ -132,13 +178,17 @@ def _heads() -> list[str]:
     return [f"{budget} ms" for budget in BUDGETS_MS]
 
 
-def share_of(answers: Answers, budget_ms: float) -> tuple[float, float]:
-    """Return the shares in time, and right and in time, of a budget's answers."""
+def share_of(answers: Answers, budget_ms: float) -> tuple[float, float, float]:
+    """Return the shares in time, and right and in time, and the median ms.
+
+    All are of the answers to the requests that have a budget.
+    """
     own = answers.requests.budgets_ms == budget_ms
     if not own.any():
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     in_time, right = answers.within(budget_ms)
-    return float(in_time[own].mean()), float(right[own].mean())
+    median_ms = np.median(np.minimum(answers.took_ms[own], NO_ANSWER_MS))
+    return float(in_time[own].mean()), float(right[own].mean()), float(median_ms)
 
 
 def stated_rows(
@@ -203,13 +253,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser = report.options(__name__, data=True)
     parser.add_argument("--table", choices=[*FOLDERS], default="adult")
     parser.add_argument("--law", choices=[*LAWS], default="log-normal")
+    parser.add_argument("--ramp", choices=[FAST, SLOW], help="source that slows down")
     parser.add_argument("--rivals", nargs="*", choices=[*RULES], default=[*RULES])
     parser.add_argument("--loads", nargs="+", type=float, default=LOADS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=3500, help="of each round")
     parser.add_argument("--cache", type=Path, help="keep the index here")
     given = parser.parse_args(arguments)
-    if not given.quick:
+    if given.quick:
+        given.ramp = SLOW
+    else:
         report.need(given, FOLDERS[given.table])
     with tempfile.TemporaryDirectory() as made:
         folder = given.cache or Path(made)

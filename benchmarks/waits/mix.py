@@ -64,10 +64,16 @@ def addresses(sources: Mapping[str, Source]) -> dict[str, str]:
 
 def write_fetches(path: Path, sources: Mapping[str, Source]) -> Path:
     """Write the file with the calls, each of one key, as rivals send them."""
+    found = addresses(sources)
+    return write_calls(path, {f: {"http": own} for f, own in found.items()})
+
+
+def write_calls(path: Path, sources: Mapping[str, Mapping[str, str]]) -> Path:
+    """Write the file with the calls, each of one key, of where each source is."""
     terms = f"at_most_ms = {AT_MOST_MS}\nbatch = 1\nat_once = {AT_ONCE}\n"
     tables = [
-        f'[{fetch}]\nhttp = "{address}"\n{terms}'
-        for fetch, address in addresses(sources).items()
+        f"[{fetch}]\n" + "".join(f'{n} = "{t}"\n' for n, t in own.items()) + terms
+        for fetch, own in sources.items()
     ]
     path.write_text("\n".join(tables))
     return path
@@ -239,6 +245,19 @@ class Answers:
             np.array(stated, float),
             np.array(came),
             [frozenset(body.get("features", ())) for body in bodies],
+        )
+
+    def part(self, own: slice) -> Self:
+        """Return what came of some of the requests."""
+        asked = self.requests
+        return type(self)(
+            Requests(asked.rows[own], asked.budgets_ms[own], asked.bodies[own]),
+            self.due_s[own],
+            self.took_ms[own],
+            self.right[own],
+            self.stated[own],
+            self.came[own],
+            self.features[own],
         )
 
     def within(self, budget_ms: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

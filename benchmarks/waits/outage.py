@@ -12,9 +12,8 @@ source in the requests.
 import argparse
 import contextlib
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from .mix import (
     write_fetches,
 )
 from .rivals import serve_rival, train
-from .sources import Mode, Source
+from .sources import Mode, Source, on_time
 from .tables import FAST, SLOW, TABLES, SplitTable
 
 RIVALS = ("cut at the budget", "fetch all")
@@ -48,25 +47,12 @@ BACK = 0.9  # of the share of answers with the source's columns before the outag
 WINDOW = 20  # answers in which that share is back
 
 
-@contextlib.contextmanager
 def goes_down(
     source: Source, mode: Mode, up_s: float, down_s: float
-) -> Iterator[list[float]]:
+) -> contextlib.AbstractContextManager[list[float]]:
     """Let a source be down after `up_s` for `down_s`; gives the two true moments."""
-    began_s, found = time.perf_counter(), list[float]()
-
-    def command() -> None:
-        for after_s, own in ((up_s, mode), (up_s + down_s, "up")):
-            time.sleep(max(0.0, began_s + after_s - time.perf_counter()))
-            source.become(own)
-            found.append(time.perf_counter() - began_s)
-
-    thread = threading.Thread(target=command)
-    thread.start()
-    try:
-        yield found
-    finally:
-        thread.join()
+    up = partial(source.become, "up")
+    return on_time([(up_s, partial(source.become, mode)), (up_s + down_s, up)])
 
 
 def without(table: SplitTable, requests: Requests, fetch: str) -> Requests:

@@ -9,7 +9,10 @@ import asyncio
 import contextlib
 import json
 import math
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +26,7 @@ from .tables import FAST, SLOW, Record
 
 NEVER = 0.005  # share of keys that are never answered
 SEED = 7
+RAMP_STEPS = 101
 Mode = Literal["up", "hangs", "refuses"]
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
@@ -109,6 +113,42 @@ def source(
     finally:
         process.kill()
         process.join()
+
+
+@contextlib.contextmanager
+def on_time(
+    commands: Sequence[tuple[float, Callable[[], None]]],
+) -> Iterator[list[float]]:
+    """Call each function so many seconds from now; gives the true moments."""
+    began_s, found = time.perf_counter(), list[float]()
+
+    def call() -> None:
+        for after_s, command in commands:
+            time.sleep(max(0.0, began_s + after_s - time.perf_counter()))
+            command()
+            found.append(time.perf_counter() - began_s)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        yield found
+    finally:
+        thread.join()
+
+
+def ramp(
+    source: Source, factor: float, begin_s: float, end_s: float
+) -> contextlib.AbstractContextManager[list[float]]:
+    """Let a source become slower up to a factor, and as slowly what it was again."""
+    return on_time(
+        [
+            (
+                begin_s + share * (end_s - begin_s),
+                partial(source.slow_down, factor ** (1 - abs(2 * share - 1))),
+            )
+            for share in np.linspace(0, 1, RAMP_STEPS).tolist()
+        ]
+    )
 
 
 def _run(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.waits.mix import Answers, Requests
-from benchmarks.waits.sources import LAWS, Source, draw_latencies, source
+from benchmarks.waits.sources import LAWS, Source, draw_latencies, ramp, source
 from benchmarks.waits.tables import FAST, SLOW
 
 pytestmark = pytest.mark.jit  # of no kernel
@@ -54,6 +54,17 @@ def test_a_source_can_hang_and_refuse_and_is_back_at_its_port() -> None:
             ask(served, 0)
         served.become("up")
         assert ask(served, 2)[1] == VALUES[2:]
+
+
+def test_a_ramp_makes_a_source_slower_and_what_it_was_again() -> None:
+    with source(np.array([0.1]), VALUES) as served:
+        with ramp(served, 5.0, 0.0, 1.0) as moments:
+            began_s, took_s = time.perf_counter(), list[float]()
+            while time.perf_counter() < began_s + 1.0:
+                took_s.append(ask(served, 0)[0])
+        assert max(took_s) >= 0.2
+        assert moments == sorted(moments)
+        assert min(ask(served, 0)[0] for _ in range(4)) < 0.4  # of 0.5 at the longest
 
 
 @pytest.mark.parametrize("law", LAWS)
