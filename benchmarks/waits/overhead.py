@@ -2,10 +2,11 @@
 
 python -m benchmarks overhead
 
-*Own time* is what the server's process computes for a request, less what it computes
+*A fetch* costs what the server's process computes for a request, less what it computes
 for the same row with all columns in the request, for each fetch. *Functions* answer at
 once, so that nothing but polydom's own work is left. *HTTP* asks sources that answer at
-once; what the same calls take of aiohttp alone, in a process of its own, is beside it.
+once, and *Redis* a real redis-server, if one is here; what the same calls take of
+aiohttp or redis-py alone, in a process of its own, is beside them.
 
 *Waiting*: connections send requests without a pause that bring all columns, while 1,000
 others wait for a source that hangs, and while none does.
@@ -15,35 +16,46 @@ import argparse
 import asyncio
 import contextlib
 import json
+import shutil
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import numpy as np
+import redis.asyncio
+
+from tests.support.redis_server import RedisServer
 
 from .. import report
 from ..new_process import in_new_process
 from ..serving.open_loop import Connection, Load
 from .mix import (
+    AT_ONCE,
     SETTINGS,
     Requests,
     Server,
     build_index,
     post,
     serve_polydom,
+    write_calls,
     write_fetches,
 )
 from .sources import Source, source
 from .tables import KEY, SLOW, TABLES, SplitTable
 
 CONNECTIONS = 8
-BARE_CALLS, AT_ONCE = 3000, 8
+BARE_CALLS = 3000
 LONG_MS = 60_000.0
+# else requests are refused, as they would wait to be read: most of many that come at
+# once, and any while others use the processor
+PATIENT = replace(SETTINGS, budget_s=LONG_MS / 1e3)
 
 FUNCTIONS = """
 import csv
@@ -120,38 +132,82 @@ def own_times(
     }
 
 
-def bare_us(address: str, calls: int) -> dict[str, float]:
-    """Return the microseconds of the processor that a call of aiohttp takes alone."""
+Ask = Callable[[int], Awaitable[object]]
+Client = Callable[[], contextlib.AbstractAsyncContextManager[Ask]]
+
+
+@contextlib.asynccontextmanager
+async def aiohttp_alone(address: str) -> AsyncIterator[Ask]:
+    """Give a function that asks for a key over HTTP."""
+    async with aiohttp.ClientSession() as session:
+
+        async def ask(key: int) -> None:
+            body = json.dumps({"keys": [[key]], "left_ms": 1000.0}).encode()
+            async with session.post(address, data=body) as response:
+                json.loads(await response.read())
+
+        yield ask
+
+
+@contextlib.asynccontextmanager
+async def redis_alone(address: str, columns: tuple[str, ...]) -> AsyncIterator[Ask]:
+    """Give a function that asks Redis for a key of the slow source."""
+    pool = redis.asyncio.BlockingConnectionPool.from_url(
+        address, max_connections=AT_ONCE
+    )
+    async with redis.asyncio.Redis.from_pool(pool) as client:
+
+        async def ask(key: int) -> None:
+            pipeline = client.pipeline(transaction=False)
+            pipeline.hmget(f"{SLOW}:{key}", columns)
+            await pipeline.execute()
+
+        yield ask
+
+
+def alone_us(client: Client, calls: int) -> dict[str, float]:
+    """Return the microseconds of this process that a call of a client takes."""
     import uvloop
 
-    async def ask(session: aiohttp.ClientSession, key: int) -> None:
-        body = json.dumps({"keys": [[key]], "left_ms": 1000.0}).encode()
-        async with session.post(address, data=body) as response:
-            json.loads(await response.read())
-
-    async def some(session: aiohttp.ClientSession, first: int) -> None:
-        for key in range(first, calls, AT_ONCE):
-            await ask(session, key)
+    async def some(ask: Ask, first: int) -> None:
+        for key in range(first, calls, CONNECTIONS):
+            await ask(key)
 
     async def run() -> float:
-        async with aiohttp.ClientSession() as session:
-            await ask(session, 0)
+        async with client() as ask:
+            await ask(0)
             before_s = time.process_time()
-            await asyncio.gather(*(some(session, k) for k in range(AT_ONCE)))
+            await asyncio.gather(*(some(ask, k) for k in range(CONNECTIONS)))
             return time.process_time() - before_s
 
+    report.pin(1 if len(report.CORES) > 1 else None)
     return {"us": uvloop.run(run()) / calls * 1e6}
 
 
-class Bare:
-    """A call of `bare_us` that another process can make."""
-
-    def __init__(self, address: str, calls: int) -> None:
-        self.address, self.calls = address, calls
-
-    def __call__(self) -> dict[str, float]:
-        report.pin(1 if len(report.CORES) > 1 else None)
-        return bare_us(self.address, self.calls)
+@contextlib.contextmanager
+def filled_redis(table: SplitTable, folder: Path) -> Iterator[str | None]:
+    """Run a Redis with a hash for each fetch and key; its address, None without one."""
+    program = shutil.which("redis-server")
+    if program is None:
+        print("no redis-server is here, so Redis is left out", file=sys.stderr)
+        yield None
+        return
+    report.pin(0 if len(report.CORES) > 1 else None)  # as the client and the sources
+    server = RedisServer(program, str(folder))
+    server.start()
+    try:
+        pipeline = server.client.pipeline(transaction=False)
+        for row in table.rows[:BARE_CALLS]:
+            for fetch, columns in table.fetched.items():
+                known = {
+                    n: v for n, v in _values(row, columns).items() if v is not None
+                }
+                pipeline.hset(f"{fetch}:{row[KEY]}", mapping=known)
+        pipeline.execute()
+        yield server.address
+    finally:
+        server.kill()
+        server.client.close()
 
 
 @contextlib.contextmanager
@@ -228,17 +284,24 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         }
         path = build_index(table, sources, folder, quick=given.quick)
         http = write_fetches(folder / "fetches.toml", sources)
-        calls = 50 if given.quick else BARE_CALLS
-        bare = Bare(f"http://127.0.0.1:{sources[SLOW].port}/", calls)
-        times = [in_new_process(bare)["us"] for _ in range(given.rounds)]
+        files = {"functions": write_functions(table, folder), "HTTP": http}
+        url = f"http://127.0.0.1:{sources[SLOW].port}/"
+        clients: dict[str, Client] = {"HTTP": partial(aiohttp_alone, url)}
+        address = stack.enter_context(filled_redis(table, folder))
+        if address is not None:
+            calls = {
+                f: {"redis": address, "hash": f"{f}:{{{KEY}}}"} for f in table.fetched
+            }
+            files["Redis"] = write_calls(folder / "redis.toml", calls)
+            clients["Redis"] = partial(redis_alone, address, table.fetched[SLOW])
         rows = {}
-        for name, file in (
-            ("functions", write_functions(table, folder)),
-            ("HTTP", http),
-        ):
-            with Server.of(serve_polydom, path, file) as server:
+        for name, file in files.items():
+            with Server.of(serve_polydom, path, file, PATIENT) as server:
                 rows[name] = own_times(server, table, given)
-        rows["HTTP"]["us of aiohttp alone"] = statistics.median(times)
+        for name, client in clients.items():
+            alone = partial(alone_us, client, 50 if given.quick else BARE_CALLS)
+            times = [in_new_process(alone)["us"] for _ in range(given.rounds)]
+            rows[name]["us of aiohttp or redis-py alone"] = statistics.median(times)
         facts["processor's time of a request"] = rows
         long = folder / "long.toml"
         long.write_text(
@@ -246,9 +309,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
             .replace("at_most_ms = 250", f"at_most_ms = {LONG_MS:g}")
             .replace("at_once = 256", "at_once = 2000")
         )
-        # else most who come at once are refused, as they would wait to be read
-        patient = replace(SETTINGS, budget_s=LONG_MS / 1e3)
-        with Server.of(serve_polydom, path, long, patient) as server:
+        with Server.of(serve_polydom, path, long, PATIENT) as server:
             facts["waiting"] = throughput(server, table, sources[SLOW], given)
     return facts
 
