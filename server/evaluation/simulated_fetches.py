@@ -108,6 +108,7 @@ class _DrawnFetch:
     """
 
     down = False
+    held_s = 0.0
 
     def __init__(self, loop: SkippingLoop, draws: NDArray[np.float64]) -> None:
         self.latency = Latency(draws)

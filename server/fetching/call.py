@@ -23,6 +23,8 @@ class Call:
         The call that repeats this one.
     came_s
         Time when it brought values; infinity if it did not in time.
+    held_s
+        Seconds for which its steps have held the event loop.
     is_over
         True once it has come or failed, though the task may go on.
     task
@@ -35,6 +37,7 @@ class Call:
         "arrivals",
         "came_s",
         "first",
+        "held_s",
         "is_over",
         "second",
         "sent_s",
@@ -53,6 +56,7 @@ class Call:
         self.first = first
         self.second: Call | None = None
         self.came_s = inf
+        self.held_s = 0.0
         self.is_over = False
 
     @property

@@ -1,4 +1,4 @@
-"""How likely the fetches of an index come in time, and when each was asked."""
+"""What is known of an index's fetches: chances to come, and when each was asked."""
 
 import math
 from collections.abc import Sequence
@@ -28,6 +28,10 @@ class Source(Protocol):
     @property
     def down(self) -> bool:
         """True if the source is down."""
+
+    @property
+    def held_s(self) -> float:
+        """Seconds for which a key holds the event loop."""
 
     def ask(self, key: Key, due_s: float) -> Arrival:
         """Ask for the values of a key; never block or raise."""
@@ -69,6 +73,16 @@ class Chances:
         """Return the chances (U,) of the fetches in a mask, and 0 for all others."""
         count = len(self._sources)
         return [self.of(u, left_s) if fetches >> u & 1 else 0.0 for u in range(count)]
+
+    def held_s(self, fetches: int) -> list[float]:
+        """Return the seconds (U,) for which a key of each fetch holds the event loop.
+
+        They are 0 for fetches that are not in a mask.
+        """
+        return [
+            source.held_s if source is not None and fetches >> u & 1 else 0.0
+            for u, source in enumerate(self._sources)
+        ]
 
     def unasked(self, fetches: int, since_s: float) -> int:
         """Return those of the fetches in a mask that nobody asked after `since_s`."""

@@ -1,7 +1,7 @@
 """The choice of the fetches that a record waits for, and of how long it waits."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import combinations
 from typing import NamedTuple
@@ -14,14 +14,17 @@ from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
 
 from ..engine.planning.planner import Planner
 from ..engine.request import Request
+from ..engine.send_time import QUANTILE
 from .latency import Latency
 
 # Patterns of missing columns and arrivals whose withheld features are cached.
 PATTERNS = 4096
 # Numbers of fetches up to which all combinations are compared: of what comes in time,
-# and of what is paid for.
+# and of what is sent.
 MOST_WEIGHED = 8
-MOST_PAID = 5
+MOST_SENT = 5
+# Share of the answers that are late if they wait as long as they can
+LATE = 1 - QUANTILE
 # Number of fetches that may come or not when it is decided what to pay for; others that
 # are on their way count as what is likelier.
 MOST_UNSURE = 6
@@ -45,6 +48,7 @@ class FetchRule:
 
     def __init__(self, planner: Planner, columns: ColumnNeeds) -> None:
         self._planner, self.qualities = planner, planner.qualities
+        self.fits_any = planner.fits_any
         fetches = planner.package.fetches
         # (U,): mask of the columns that each fetch brings
         self.brings = tuple(
@@ -82,19 +86,48 @@ class FetchRule:
         withheld = self._without(gaps.empty, gaps.unfetched, came)
         return self._planner.best_without(withheld, request, left)
 
-    def free(self, situation: "Situation", able: int, chances: Sequence[float]) -> int:
+    def free(
+        self,
+        situation: "Situation",
+        able: int,
+        chances: Sequence[float],
+        held_s: Sequence[float],
+    ) -> int:
         """Return a mask of the fetches without a price to send, of those in `able`.
 
-        `chances` (U,) are those of each fetch to come in time. A fetch is sent if it
-        may raise the expected quality by `LEAST_GAIN`, alone or in addition to others.
+        `chances` (U,) are those of each fetch to come in time. If a fetch does not
+        come, the answer waits to the last moment, and is late with probability `LATE`.
+        A fetch is sent if it raises the expected quality of what is in time by
+        `LEAST_GAIN`, alone or in addition to all others.
+
+        What is sent holds the event loop for `held_s` (U,) seconds, which are missing
+        for what is computed. If a row might not fit any more, every combination of the
+        `MOST_SENT` fetches is weighed that gain most. The best has the largest expected
+        quality within the time that it leaves. Of those within `LEAST_GAIN` of the
+        best, the one is sent that holds the loop least.
         """
-        quality = situation.quality
-        least, most, sent = quality(0), quality(able), 0
+        quality, gains = situation.quality, dict[int, float]()
         for u in members(able & ~self.with_price):
-            own = 1 << u
-            gain = max(quality(own) - least, most - quality(able & ~own))
-            sent |= own if gain * chances[u] >= LEAST_GAIN else 0
-        return sent
+            own, chance, gained = 1 << u, chances[u], []
+            for others in (0, able & ~own):
+                without = quality(others)
+                gain, late = quality(others | own) - without, LATE * without
+                gained.append(chance * gain - (1 - chance) * late)
+            if max(gained) >= LEAST_GAIN:
+                gains[u] = max(gained)
+        if situation.is_enough(sum(held_s[u] for u in gains)):
+            return sum(1 << u for u in gains)
+        some = sorted(gains, key=lambda u: -gains[u])[:MOST_SENT]
+
+        def value(sent: int) -> float:
+            own_s = sum(held_s[u] for u in members(sent))
+
+            def in_time(came: int) -> float:
+                return quality(came, own_s) * (1.0 if came == sent else 1 - LATE)
+
+            return expected_quality(sent, chances, in_time)
+
+        return _best(some, held_s, value)
 
     def paid(
         self,
@@ -109,27 +142,24 @@ class FetchRule:
 
         Fetches in the masks `came` and `pending` have come, or may come; `chances` (U,)
         are those of the others and of pending ones to come in time. Every combination
-        of the first `MOST_PAID` fetches is weighed. The best has the largest expected
+        of the first `MOST_SENT` fetches is weighed. The best has the largest expected
         quality less the worth of its price. Of those within `LEAST_GAIN` of the best,
         the cheapest is sent.
         """
         able &= self.with_price
         quality = self._of_item(situation, came, purse.margin)
-        paid = members(able)[:MOST_PAID]
+        paid = members(able)[:MOST_SENT]
         sure = [1.0 if came >> u & 1 else own for u, own in enumerate(chances)]
         # sets of fetches double with each one that may come or not
         unsure = sorted(members(pending), key=lambda u: abs(sure[u] - 0.5))
         for u in unsure[max(MOST_UNSURE - len(paid), 0) :]:
             sure[u] = float(sure[u] >= 0.5)
-        sent, best = 0, -math.inf
-        for price, some in sorted(self._combinations(paid)):
-            if price > purse.most:
-                break
+
+        def value(some: int) -> float:
             own = expected_quality(came | pending | some, sure, quality)
-            own -= purse.worth * price
-            if own >= best + LEAST_GAIN:
-                sent, best = some, own
-        return sent
+            return own - purse.worth * sum(self.prices[u] for u in members(some))
+
+        return _best(paid, self.prices, value, purse.most)
 
     def with_others(self, sent: int, able: int, most: float) -> int:
         """Return `sent` and what else `most` pays for of `able`, cheapest first."""
@@ -185,17 +215,11 @@ class FetchRule:
             for u, asked_s in pending.items()
         )
 
-    def _combinations(self, paid: Sequence[int]) -> Iterator[tuple[float, int]]:
-        """Yield the price and the mask of every set of some fetches."""
-        for count in range(len(paid) + 1):
-            for some in combinations(paid, count):
-                yield sum(self.prices[u] for u in some), sum(1 << u for u in some)
-
 
 class Situation:
     """What a record's answer is expected to be worth, by the fetches that have come.
 
-    Each set of fetches is looked up once.
+    Each set of fetches is looked up once, for each time that fetches hold the loop.
 
     Parameters
     ----------
@@ -216,22 +240,31 @@ class Situation:
     ) -> None:
         self._rule = rule
         self.request, self.gaps, self.left = request, gaps, left
-        self._rows: dict[int, int] = {}
+        self._rows: dict[tuple[int, float], int] = {}
 
-    def row(self, came: int) -> int:
-        """Return the best row within `left` if the fetches in `came` bring all."""
-        row = self._rows.get(came)
+    def row(self, came: int, held_s: float = 0.0) -> int:
+        """Return the best row within `left` if the fetches in `came` bring all.
+
+        Calls have held the event loop for `held_s` seconds of `left`.
+        """
+        key = came, held_s
+        row = self._rows.get(key)
         if row is None:
-            row = self._rule.row(self.request, self.gaps, came, self.left)
-            self._rows[came] = row
+            left = self.left - held_s
+            row = self._rows[key] = self._rule.row(self.request, self.gaps, came, left)
         return row
 
-    def quality(self, came: int) -> float:
+    def is_enough(self, held_s: float) -> bool:
+        """Return True if no row changes if calls hold the loop for `held_s` seconds."""
+        return not held_s or self._rule.fits_any(self.request, self.left - held_s)
+
+    def quality(self, came: int, held_s: float = 0.0) -> float:
         """Return the expected quality if the fetches in `came` bring everything.
 
-        It is 0 if it is below the request's `min_quality`.
+        Calls have held the event loop for `held_s` seconds of `left`. The quality is 0
+        if it is below the request's `min_quality`.
         """
-        quality = self._rule.qualities[self.row(came)]
+        quality = self._rule.qualities[self.row(came, held_s)]
         return quality if quality >= self.request.min_quality else 0.0
 
 
@@ -253,6 +286,29 @@ def expected_quality(
         more = {mask | own: share * chance for mask, share in outcomes.items()}
         outcomes = {m: share * (1 - chance) for m, share in outcomes.items()} | more
     return sum(share * quality(mask) for mask, share in outcomes.items() if share)
+
+
+def _best(
+    fetches: Sequence[int],
+    costs: Sequence[float],
+    value: Callable[[int], float],
+    most: float = math.inf,
+) -> int:
+    """Return the best set of some fetches that costs at most `most`, as a mask.
+
+    `costs` (U,) are those of all fetches. Of sets whose `value` is within `LEAST_GAIN`
+    of the best, it is the cheapest.
+    """
+    sets = [some for n in range(len(fetches) + 1) for some in combinations(fetches, n)]
+    best, largest = 0, -math.inf
+    for cost, some in sorted((sum(costs[u] for u in own), own) for own in sets):
+        if cost > most:
+            break
+        mask = sum(1 << u for u in some)
+        own = value(mask)
+        if own >= largest + LEAST_GAIN:
+            best, largest = mask, own
+    return best
 
 
 @lru_cache(PATTERNS)

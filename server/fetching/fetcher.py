@@ -4,6 +4,7 @@ import asyncio
 import heapq
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from math import inf
 
@@ -21,6 +22,7 @@ from .call import Call
 from .failure_log import FailureLog
 from .fetch_counts import Ended, FetchCounts
 from .hedge import Hedging
+from .held import Held
 from .kept_values import KeptValues
 from .latency import Latency
 from .stepped import stepped
@@ -74,6 +76,7 @@ class Fetcher:
     ) -> None:
         self.fetch = fetch
         self.latency = Latency(draws)
+        self._held = Held()
         self.counts = counts or FetchCounts()
         self.hedging = Hedging(fetch.hedge, now) if fetch.hedge else None
         self._now = now
@@ -95,6 +98,11 @@ class Fetcher:
     def down(self) -> bool:
         """True if the source is down, so that only probes are sent."""
         return self._breaker.down
+
+    @property
+    def held_s(self) -> float:
+        """Seconds for which a key holds the event loop; 0 if none would be sent."""
+        return 0.0 if self._breaker.down else self._held.seconds
 
     def ask(self, key: Key, due_s: float) -> Arrival:
         """Return what the key brings, which may be there already; never raises.
@@ -273,7 +281,7 @@ class Fetcher:
         """Call the fetch, and end the arrivals of its keys."""
         try:
             bringing = self.fetch.bring(call.keys(), left_s)
-            found = await stepped(bringing, self._log.held)
+            found = await stepped(bringing, partial(self._hold, call))
         except asyncio.CancelledError:
             self._fail(call, FetchFailed("the call was cancelled"))
             raise
@@ -285,6 +293,11 @@ class Fetcher:
             call.timer.cancel()
             self._calls.discard(call)
             self.counts.in_flight -= 1
+
+    def _hold(self, call: Call, seconds: float) -> None:
+        """Count a step of a call, which has held the event loop."""
+        call.held_s += seconds
+        self._log.held(seconds)
 
     def _give_up(self, call: Call) -> None:
         """Let a call that takes too long fail; it goes on."""
@@ -309,6 +322,7 @@ class Fetcher:
 
     def _bring(self, call: Call, found: list[Brought]) -> None:
         """Hand values to those who wait, and keep them."""
+        self._held.add(call.held_s / len(call.arrivals))
         unusable = [one for one in found if isinstance(one, FetchFailed)]
         in_time = not call.is_over
         if in_time:

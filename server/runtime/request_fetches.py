@@ -134,7 +134,8 @@ class RequestFetches:
         if waiting.patient or not unpaid:
             return unpaid
         chances = self._chances.of_all(waiting.able, waiting.until_s - self._now())
-        return self._rule.free(situation, waiting.able, chances)
+        held_s = self._chances.held_s(unpaid if self._planner.unit == "s" else 0)
+        return self._rule.free(situation, waiting.able, chances, held_s)
 
     def _reading_s(self, records: int, now_s: float) -> float:
         """Return the seconds that each of some records takes to be read.

@@ -228,6 +228,11 @@ class Planner:
         row, cost = self._top_without(withheld, size, exact)
         return row if cost <= left else self._first(withheld, size, exact, left)[0]
 
+    def fits_any(self, request: Request, left: float) -> bool:
+        """Return True if `left`, a part of the request's budget, pays for every row."""
+        left = self._for_plan(request, left, self._drift_at(self.now()))
+        return max(self._costs(request.item.size)) <= left
+
     def _top_without(self, withheld: int, size: Size, exact: bool) -> tuple[int, float]:
         tops, key = self._tops, (withheld, size, exact)
         found = tops.get(key)

@@ -27,6 +27,44 @@ class Waited(NamedTuple):
     close: bool
 
 
+def worth_sending(
+    quality: Callable[[int, float], float],
+    able: int,
+    chances: Sequence[float],
+    held_s: Sequence[float],
+) -> dict[int, float]:
+    """Return the expected quality of sending each set of the fetches that gain.
+
+    `quality` is that of an answer with the fetches in a mask, of which calls hold the
+    loop for some seconds. An answer that waits for what does not come is late in one of
+    a hundred cases, and worth nothing then. A fetch gains if it raises the quality by
+    `LEAST_GAIN`, alone or if all others come, and takes no time.
+    """
+    gaining = 0
+    for u, chance in enumerate(chances):
+        own = 1 << u
+        if able & own:
+            for others in (0, able & ~own):
+                came, late = quality(others | own, 0.0), 0.99 * quality(others, 0.0)
+                expected = chance * came + (1 - chance) * late
+                if expected - quality(others, 0.0) >= LEAST_GAIN:
+                    gaining |= own
+    values = {}
+    for sent in range(gaining + 1):
+        if sent & ~gaining:
+            continue
+        values[sent], own_s = 0.0, sum(s for u, s in enumerate(held_s) if sent >> u & 1)
+        for came in range(sent + 1):
+            if came & ~sent:
+                continue
+            share = 1.0 if came == sent else 0.99
+            for u, chance in enumerate(chances):
+                if sent >> u & 1:
+                    share *= chance if came >> u & 1 else 1 - chance
+            values[sent] += share * quality(came, own_s)
+    return values
+
+
 def wait(
     draw: Sequence[float],
     latencies: Sequence[Latency],
@@ -48,10 +86,14 @@ def wait(
     asked: dict[int, float] = {}
     for u in range(count):
         own = 1 << u
-        alone = qualities[own] - qualities[0]
-        last = qualities[every] - qualities[every & ~own]
         chance = latencies[u].chance(0.0, until_s)
-        if u != paid and max(alone, last) * chance >= LEAST_GAIN:
+        gains = [
+            chance * qualities[others | own]
+            + (1 - chance) * 0.99 * qualities[others]
+            - qualities[others]
+            for others in (0, every & ~own)
+        ]
+        if u != paid and max(gains) >= LEAST_GAIN:
             asked[u] = 0.0
     least = LATE_SHARE * latencies[paid].chance(0.0, until_s)
     decide_s = max(t for t in steps if latencies[paid].chance(0, until_s - t) >= least)
