@@ -11,7 +11,7 @@ connection, within seven budgets. All is measured at the client: a late answer i
     polydom          asks for the vector, computes other features meanwhile, and answers
                      by the best of what is there
     without          the same index, whose fetch is not offered
-    built without    an index that was built without the fetch
+    built-without    an index that was built without the fetch
     waits for it     answers by the best set with the vector, whenever that comes
     at its best      by that set if the vector comes within the budget, and by the best
                      set without it if it does not; as if nothing else took any time
@@ -62,7 +62,7 @@ FETCH = "embedding"
 LAW = LogNormal(12, 90)
 ASKED, QUICK_ASKED = 400, 8
 AT_MOST_MS = 500
-POLYDOM, WITHOUT, BUILT_WITHOUT = "polydom", "without", "built without"
+POLYDOM, WITHOUT, BUILT_WITHOUT = "polydom", "without", "built-without"
 
 Floats = NDArray[np.float32]
 
