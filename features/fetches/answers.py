@@ -27,6 +27,8 @@ Values = Mapping[str, Any]
 # What a key brings: values, None for nothing, or why its answer cannot be used.
 Brought = Values | None | FetchFailed
 
+# lists first, as to recognise another sequence takes longer
+LISTS = (list, Sequence)
 # Types of values that need no look at the value itself.
 _SAFE = frozenset({bool, type(None)})
 
@@ -132,7 +134,7 @@ def _vector(name: str, answer: Any, width: int) -> Vector:
 
 
 def _check_count(name: str, answers: object, count: int, asked: str) -> None:
-    if not isinstance(answers, Sequence) or isinstance(answers, str | bytes):
+    if not isinstance(answers, LISTS) or isinstance(answers, str | bytes):
         came = type(answers).__name__
         raise FetchFailed(f"fetch {name!r} returned {came}; a list is needed")
     if len(answers) != count:
@@ -169,7 +171,7 @@ def _mapping(
     name: str, answer: Any, order: Sequence[str], known: frozenset[str]
 ) -> dict[str, Any]:
     """Return a new dictionary of the columns of one key."""
-    if isinstance(answer, MAPPINGS):
+    if type(answer) is not list and isinstance(answer, MAPPINGS):
         if known and not known.issuperset(answer):
             column = next(column for column in answer if column not in known)
             raise FetchFailed(
@@ -177,7 +179,7 @@ def _mapping(
                 f"{hint(str(column), list(order))}"
             )
         return dict(answer)
-    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
+    if not isinstance(answer, LISTS) or isinstance(answer, str | bytes):
         raise FetchFailed(
             f"fetch {name!r} returned {type(answer).__name__} for a key; a mapping of "
             "columns to values, a list of values or None is needed"

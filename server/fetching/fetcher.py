@@ -363,21 +363,20 @@ class Fetcher:
         values of a key cannot be used: one bad row must not make the source look slow.
         """
         now_s, answered = self._now(), call.came_s < inf
-        # times when the keys were asked for that ended in each way
-        asked: dict[Ended, set[float]] = {"came": set(), "failed": set()}
+        # how keys ended, and when these were asked for
+        ended = set[tuple[Ended, float]]()
         for arrival, values in zip(call.arrivals, found, strict=True):
             if isinstance(values, Exception):
                 arrival.end("failed")
-                asked["failed"].add(arrival.sent_s)
+                ended.add(("failed", arrival.sent_s))
             else:
                 arrival.end("came", values, now_s)
-                asked["came"].add(arrival.sent_s)
+                ended.add(("came", arrival.sent_s))
             del self._waiting[arrival.key]
-        for state, times in asked.items():
-            for asked_s in times:
-                self.counts.seconds[state].add_one(now_s - asked_s)
+        for state, asked_s in ended:
+            self.counts.seconds[state].add_one(now_s - asked_s)
         since_s, self._settled_s = now_s - self._settled_s, now_s
-        for asked_s in asked["came"] | asked["failed"]:
+        for asked_s in {asked_s for _, asked_s in ended}:
             self.latency.add(now_s - asked_s if answered else inf, since_s)
             since_s = 0.0
 

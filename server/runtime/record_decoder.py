@@ -129,13 +129,14 @@ class RecordDecoder:
             value = record.get(name)
             empty |= bit if value is None or value != value else 0
         try:
-            gaps = None
+            gaps, kept = None, record if unfetched else None
             if not is_plain:
                 gaps = self._pack_with_gaps(row, values, empty, unfetched)
+                if gaps is not None and unfetched:
+                    gaps = replace(gaps, unfetched=unfetched, record=record)
             elif empty:
-                gaps = Gaps((), empty, self._withheld(empty, unfetched))
-            if gaps is not None and unfetched:
-                gaps = replace(gaps, unfetched=unfetched, record=record)
+                withheld = self._withheld(empty, unfetched)
+                gaps = Gaps((), empty, withheld, unfetched, kept)
         except (struct.error, OverflowError):
             # the check of some feature raises an error that names the column
             for function in self._features:

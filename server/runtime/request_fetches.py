@@ -104,7 +104,7 @@ class RequestFetches:
         keys = self._keys(rule.lacked(gaps), request.item)
         if terms.fetch == "never" or not keys:
             return waiting
-        able = waiting.able = sum(1 << u for u in keys)
+        able = waiting.able = sum([1 << u for u in keys])
         waiting.keys = keys
         unpaid = able & ~rule.with_price
         sent = self._free(waiting, unpaid, records, alone)
@@ -341,13 +341,14 @@ class RequestFetches:
         """
         keys = dict[int, Key]()
         record = (item.gaps and item.gaps.record) or {}
-        for u, fetch in enumerate(self._stored):
-            if not lacked >> u & 1 or self._fetchers[u] is None:
+        for u in members(lacked):
+            if self._fetchers[u] is None:
                 continue
-            if not fetch.key:
+            names = self._stored[u].key
+            if not names:
                 keys[u] = (item.payload,)
                 continue
-            key = tuple(_plain(record.get(name)) for name in fetch.key)
+            key = tuple([_plain(record.get(name)) for name in names])
             if None not in key:
                 keys[u] = key
         return keys
@@ -373,13 +374,14 @@ class RequestFetches:
         """Return the request with the columns that came, and with what was fetched."""
         item = self._read(request, waiting) if waiting.came else request.item
         asked, came = sum([1 << u for u in waiting.arrivals]), waiting.came
-        # a fetch that came is not missed, even if it found nothing
-        left = waiting.situation.left
-        now = self._rule.situation(request, item.gaps or Gaps(), left)
-        hoped = now.quality(asked & ~came) if asked & ~came else 0.0
-        possible = 0.0
-        if request.on_infeasible == "error" and waiting.able & ~came:
-            possible = now.quality(waiting.able & ~came)
+        hoped = possible = 0.0
+        if waiting.able & ~came:
+            # a fetch that came is not missed, even if it found nothing
+            left = waiting.situation.left
+            now = self._rule.situation(request, item.gaps or Gaps(), left)
+            hoped = now.quality(asked & ~came) if asked & ~came else 0.0
+            if request.on_infeasible == "error":
+                possible = now.quality(waiting.able & ~came)
         fetched = {
             fetch.name: self._fact(waiting, u) for u, fetch in enumerate(self._stored)
         }

@@ -210,8 +210,8 @@ class ServedModel:
 
     def computes_meanwhile(self, waiting: Waiting) -> bool:
         """Return True if the thread computes features while a record waits."""
-        awaited = waiting.pending or waiting.undecided
-        return bool(self.fetches and self.fetches.overlaps and awaited)
+        overlaps = self.fetches is not None and self.fetches.overlaps
+        return overlaps and bool(waiting.pending or waiting.undecided)
 
     def begin_fetched(
         self, request: Request

@@ -108,22 +108,18 @@ class Waiting:
         self._looking: asyncio.Handle | None = None  # a call of `_look` that is due
         self._alarm: asyncio.TimerHandle | None = None
 
-    def _in_state(self, *states: str) -> int:
-        found = 0
-        for u, arrival in self.arrivals.items():
-            if arrival.state in states:
-                found |= 1 << u
-        return found
-
     @property
     def came(self) -> int:
         """Mask of the fetches whose values can be used."""
-        return self._in_state("came", "kept") & ~self.refused
+        own = self.arrivals.items()
+        found = sum([1 << u for u, one in own if one.state in ("came", "kept")])
+        return found & ~self.refused
 
     @property
     def pending(self) -> int:
         """Mask of the fetches that may still come."""
-        return self._in_state("waiting")
+        own = self.arrivals.items()
+        return sum([1 << u for u, one in own if one.state == "waiting"])
 
     def merged(self, came: int) -> dict[str, Any]:
         """Return the record with what the fetches in `came` brought.
