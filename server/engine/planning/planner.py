@@ -127,6 +127,10 @@ class Planner:
         self.accuracies = tuple(map(index.accuracy, range(count)))
         # Costs of going on after a feature has failed.
         self.rests = RestCosts(package, index.qualities)
+        self._rest_curve = lru_cache(PATTERNS)(self.rests.curve_of)
+        # Seconds of the slowest model, as it may stop early and whole
+        models = package.model_s, package.checked_s
+        self._slowest_s = tuple(float(seconds.max()) for seconds in models)
         # Function from a size to the most accurate row and its cost.
         self.top = remember_tops(index)
         # Function from a size to the costs of all candidates, and the candidates, the
@@ -271,14 +275,9 @@ class Planner:
 
     def rest_s(self, features: int, request: Request) -> float:
         """Return the predicted seconds of some features, and of the slowest model."""
-        size, drift = request.item.size, self._drift_at(self.now())
-        seconds = self.package.checked_s if request.exact else self.package.model_s
-        cost = float(seconds.max()) + sum(
-            self.rests.of_feature(k, size, 0)
-            for k in range(features.bit_length())
-            if features >> k & 1
-        )
-        return cost * drift + self.answering.more_s
+        cost = cost_at(self._rest_curve(features), request.item.size)
+        cost += self._slowest_s[request.exact]
+        return cost * self._drift_at(self.now()) + self.answering.more_s
 
     def margin(self, row: int, item: Item) -> float | None:
         """Return by how much a row's best class leads the second for an item.

@@ -39,6 +39,16 @@ class RestCosts:
         """Return the cost of a feature and its steps, without the steps in `run`."""
         return float(self._costs(np.eye(len(self._needs))[feature] > 0, size, run))
 
+    def curve_of(self, features: int) -> list[float]:
+        """Return the cost curve of the features in a mask, each with its steps."""
+        table = self._table
+        chosen = features >> np.arange(len(self._needs)) & 1
+        curve: list[float] = (
+            chosen @ table.feature_coefficients
+            + chosen @ self._needs @ table.step_coefficients
+        ).tolist()
+        return curve
+
     def of_candidates(
         self, size: Size, computed: int, run: int, *, exact: bool
     ) -> Floats:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polydom.features.costs.polynomials import cost_at
 from polydom.server.engine.planning.rest import RestCosts
 from tests.support.indexes.served import make_pair_index
 from tests.support.oracles.rest import best_quality, rest_cost
@@ -68,3 +69,6 @@ def test_a_feature_costs_itself_and_the_steps_that_have_not_run() -> None:
         rests.of_feature(feature, 100.0, run) for feature in range(3) for run in (0, 1)
     ]
     assert costs == pytest.approx([1e-3, 1e-3, 4e-3, 3e-3, 5e-3, 4e-3])
+    for features in range(8):
+        alone = [costs[2 * k] for k in range(3) if features >> k & 1]
+        assert cost_at(rests.curve_of(features), 100.0) == pytest.approx(sum(alone))
