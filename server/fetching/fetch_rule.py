@@ -107,14 +107,14 @@ class FetchRule:
         best, the one is sent that holds the loop least.
         """
         quality, gains = situation.quality, dict[int, float]()
+        least, most = quality(0), quality(able)
         for u in members(able & ~self.with_price):
-            own, chance, gained = 1 << u, chances[u], []
-            for others in (0, able & ~own):
-                without = quality(others)
-                gain, late = quality(others | own) - without, LATE * without
-                gained.append(chance * gain - (1 - chance) * late)
-            if max(gained) >= LEAST_GAIN:
-                gains[u] = max(gained)
+            own, chance = 1 << u, chances[u]
+            others, late = quality(able & ~own), (1 - chance) * LATE
+            alone = chance * (quality(own) - least) - late * least
+            last = chance * (most - others) - late * others
+            if max(alone, last) >= LEAST_GAIN:
+                gains[u] = max(alone, last)
         if situation.is_enough(sum(held_s[u] for u in gains)):
             return sum(1 << u for u in gains)
         some = sorted(gains, key=lambda u: -gains[u])[:MOST_SENT]
