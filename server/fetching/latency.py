@@ -36,9 +36,13 @@ class Latency:
 
     F is a histogram in which old observations weigh less. Inside a bin, F is linear. A
     failure is an infinite time, so F may stay below 1. Of a call that was sent twice,
-    the first answer counts: F is what a request that asks now may expect. `draws`,
-    shape (M,), are seconds, with infinity for failures; they are the first
-    observations. Without observations, F is 0. Only the event loop may use this object.
+    the first answer counts: F is what a request that asks now may expect. Only the
+    event loop may use this object.
+
+    `draws`, shape (M,), are seconds, with infinity for failures; they are the first
+    observations. One more is spread evenly over the bins after them, since one in
+    M + 1 new times is longer than all M draws: what a server's first calls take, say,
+    which open connections. If no draw ever came, F is 0.
     """
 
     __slots__ = ("_bins", "_blocks", "_total", "_weight")
@@ -49,11 +53,15 @@ class Latency:
         each = min(1.0, DRAWS_WEIGHT / len(draws)) if len(draws) else 0.0
         places = np.searchsorted(BOUNDS_S, draws)
         counts = each * np.bincount(places, minlength=_BINS + 1)[:_BINS]
+        came = np.flatnonzero(counts)
+        later = counts[came[-1] + 1 if len(came) else _BINS :]
+        later += each / max(len(later), 1)
         # Weights of the observations in each bin, and in each block of bins
         self._bins: list[float] = counts.tolist()
         firsts = np.arange(0, _BINS, _BLOCK)
         self._blocks: list[float] = np.add.reduceat(counts, firsts).tolist()
-        self._total = each * len(draws)  # weight of all, those that never came, too
+        # Weight of all, those that never came, too
+        self._total = each * (len(draws) + bool(len(later)))
 
     def add(self, took_s: float, since_s: float = 0.0) -> None:
         """Add an observation in seconds; infinity if the call failed.

@@ -24,7 +24,7 @@ def test_indexes_with_the_same_columns_share_a_fetcher() -> None:
         assert absent is None
         assert fetchers.of([DOUBLED], DRAWS * 9) == [first]
         assert first is not None
-        assert first.latency.chance(0.0, 0.1) == pytest.approx(1)  # of the first draws
+        assert first.latency.chance(0.0, 0.1) > 0.7  # of the first draws
         assert await ended(first.ask((1,), FOREVER_S)) == ["came"]
         await fetchers.close()
         assert source.closed == 1

@@ -37,6 +37,11 @@ class Twin:
             (took_s, weight * 0.5 ** (age / HALF_LIFE))
             for took_s, weight, age in zip(draws + added, weights, ages, strict=True)
         ]
+        came = [bisect_left(BOUNDS_S, took_s) for took_s in draws]
+        last = max((place for place in came if place < len(BOUNDS_S)), default=None)
+        later = BOUNDS_S[last + 1 :] if last is not None else []
+        faded = each * 0.5 ** (len(added) / HALF_LIFE)
+        self.seen += [(bound_s, faded / len(later)) for bound_s in later]
 
     def share(self, time_s: float) -> float:
         """F, where each observation lies anywhere in its bin."""
@@ -135,15 +140,15 @@ def test_a_fetch_that_always_failed_is_not_waited_for() -> None:
 
 
 def test_failures_lower_the_chance() -> None:
-    latency = filled([0.01, 0.01, 0.01, inf], [])
-    assert latency.chance(0.0, 0.1) == pytest.approx(0.75)
-    assert latency.chance(0.02, 0.1) == 0
+    latency = filled([0.01] * 300 + [inf] * 100, [])
+    assert latency.chance(0.0, 0.1) == pytest.approx(0.75, abs=0.003)
+    assert 0 < latency.chance(0.02, 0.1) < 0.01
 
 
 def test_times_beyond_the_largest_bin_count_as_never() -> None:
-    latency = filled([0.01, 11.0], [])
-    assert latency.chance(0.0, 1e6) == pytest.approx(0.5)
-    assert latency.chance(0.0, inf) == pytest.approx(0.5)
+    latency = filled([11.0], [0.01])
+    assert latency.chance(0.0, 1e6) == pytest.approx(0.5, abs=1e-3)
+    assert latency.chance(0.0, inf) == pytest.approx(0.5, abs=1e-3)
 
 
 def test_nothing_comes_by_time_zero() -> None:
@@ -152,9 +157,19 @@ def test_nothing_comes_by_time_zero() -> None:
     assert latency.last_useful_s(0.0, 1.0) == 0
 
 
-def test_a_wait_ends_where_all_observations_have_come() -> None:
-    last_s = filled([0.01] * 20, []).last_useful_s(5.0, 0.5)
+def test_a_wait_ends_where_all_calls_have_come() -> None:
+    last_s = filled([], [0.01] * 20).last_useful_s(5.0, 0.5)
     assert 0.01 <= last_s <= 0.011
+
+
+def test_a_call_may_take_longer_than_all_times_of_the_build() -> None:
+    latency = filled([0.01] * 20, [])
+    assert latency.chance(0.0, 0.02) == pytest.approx(20 / 21, abs=0.01)
+    assert 0.2 < latency.chance(0.02, 0.1) < 0.3
+    assert latency.last_useful_s(5.0, 0.5) > 4.9
+    for number in range(10 * HALF_LIFE):
+        latency.add(0.01 if number % 100 else inf)
+    assert latency.last_useful_s(5.0, 0.5) == pytest.approx(0.01, rel=0.1)
 
 
 def test_a_gain_too_small_to_tell_is_not_waited_for() -> None:
