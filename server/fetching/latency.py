@@ -40,9 +40,9 @@ class Latency:
     event loop may use this object.
 
     `draws`, shape (M,), are seconds, with infinity for failures; they are the first
-    observations. One more is spread evenly over the bins after them, since one in
-    M + 1 new times is longer than all M draws: what a server's first calls take, say,
-    which open connections. If no draw ever came, F is 0.
+    observations. One more is spread evenly over the bins after the last draw's, since
+    one in M + 1 new times is longer than all M draws. The first calls of a server often
+    are, as they open connections. If no draw ever came, F is 0.
     """
 
     __slots__ = ("_bins", "_blocks", "_total", "_weight")

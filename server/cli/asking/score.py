@@ -69,8 +69,8 @@ def score(
 
     The file appears at the end; until then finished rows are in OUTPUT.partial. After
     Ctrl-C, the same command with --resume continues with the items that are left; its
-    budget is for these items only. It begins with the first item, when the index's code
-    has been loaded or compiled. `polydom score-parts` writes parts, also on a cluster.
+    budget is for these items only. A budget begins with the first item, when the code
+    is loaded and compiled. `polydom score-parts` writes parts, also on a cluster.
     """
     from polydom.indexer.cluster.connect import connect, workers_of
     from polydom.indexer.progress_bars import ProgressBars
