@@ -35,8 +35,10 @@ class Purse(NamedTuple):
 
     most: float = math.inf  # Largest price of all its fetches together
     worth: float = 0.0  # Quality that a unit of price must gain
-    # Margin of the model that can answer now; None if it is not known
+    # Margin of a model that has answered; None if it is not known
     margin: float | None = None
+    # Mask of the fetches that had come to that model
+    came: int = 0
 
 
 class FetchRule:
@@ -147,7 +149,7 @@ class FetchRule:
         the cheapest is sent.
         """
         able &= self.with_price
-        quality = self._of_item(situation, came, purse.margin)
+        quality = self._of_item(situation, purse)
         paid = members(able)[:MOST_SENT]
         sure = [1.0 if came >> u & 1 else own for u, own in enumerate(chances)]
         # sets of fetches double with each one that may come or not
@@ -170,23 +172,22 @@ class FetchRule:
                 sent |= 1 << u
         return sent
 
-    def _of_item(
-        self, situation: "Situation", came: int, margin: float | None
-    ) -> Callable[[int], float]:
+    def _of_item(self, situation: "Situation", purse: Purse) -> Callable[[int], float]:
         """Return a function from fetches that have come to this item's quality.
 
-        `margin` is that of the model for `came`. Without it, or if the build fitted no
-        gains for a model, the function returns the quality that all items have.
+        If no margin is known, or if the build fitted no gains for a model, the function
+        returns the quality that all items have.
         """
+        margin, masks = purse.margin, self._masks
         if margin is None or not self._curves or situation.request.min_quality:
             return situation.quality
-        masks, known, asked = self._masks, margin, situation.row(came)
+        asked = situation.row(purse.came)
 
         def of_item(some: int) -> float:
             curve = self._curves.get((masks[asked], masks[situation.row(some)]))
             if curve is None:
                 return situation.quality(some)
-            return self.qualities[asked] + gain_at(curve, known)
+            return self.qualities[asked] + gain_at(curve, margin)
 
         return of_item
 

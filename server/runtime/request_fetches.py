@@ -283,9 +283,9 @@ class RequestFetches:
         chances = (
             surely if waiting.patient else self._chances.of_all(waiting.able, left_s)
         )
-        worth, margin = self._mean_price.worth, self._margin(waiting)
-        purse = Purse(waiting.allowed.left, worth, margin)
-        came, pending = waiting.came, waiting.pending
+        worth, came, pending = self._mean_price.worth, waiting.came, waiting.pending
+        of = 0 if waiting.asks_first else came
+        purse = Purse(waiting.allowed.left, worth, self._margin(waiting, of), of)
         known = waiting.situation, came, pending, able
         bought = self._rule.paid(*known, chances, purse)
         if waiting.patient and not worth:
@@ -308,15 +308,14 @@ class RequestFetches:
         waiting.first = outcome.quality, margin
         waiting.wake()
 
-    def _margin(self, waiting: Waiting) -> float | None:
-        """Return the margin of the best model for what has come; None if unknown."""
-        came, request = waiting.came, waiting.situation.request
+    def _margin(self, waiting: Waiting, came: int) -> float | None:
+        """Return the margin of the best model if `came` has come; None if unknown."""
+        request, row = waiting.situation.request, waiting.situation.row(came)
         if waiting.asks_first:
             quality, margin = waiting.first
-            row = waiting.situation.row(came)
             return margin if quality == self._planner.qualities[row] else None
         item = self._read(request, waiting) if came else request.item
-        return self._planner.margin(waiting.situation.row(came), item)
+        return self._planner.margin(row, item)
 
     def _ask(self, u: int, waiting: Waiting) -> None:
         fetcher = self._fetchers[u]

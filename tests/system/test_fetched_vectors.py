@@ -130,7 +130,7 @@ def test_a_vector_is_not_bought_for_a_text_that_is_sure_without(port: int) -> No
     for shouts, wanted in ((0, "not_sent"), (3, "came")):
         text = f"{'A' * shouts} say {time.monotonic_ns():x}"
         answer = predict(port, text.strip(), 5_000)
-        assert state(answer) == wanted, answer
+        assert state(answer) == wanted, json.dumps(answer)
         assert ("price" in answer) == (wanted == "came")
         assert answer["fetch_us"] < 2e6
 

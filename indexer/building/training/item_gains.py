@@ -1,7 +1,6 @@
 """Fit what items gain by paid columns, by how sure the model without them is."""
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,21 +28,23 @@ def fit_item_gains(
     """Return what items gain by the columns of fetches that have a price.
 
     `masks` are the candidates' sets, and `qualities` (C,) their expected qualities.
-    There is a pair for every outcome of fetches and every combination of paid ones that
-    may come in addition: of the best set before, and of the best after. Gains are those
-    of tested items; they fall as the margin grows.
+    There is a pair for every outcome of fetches and every combination of others that
+    may come in addition: of the best set before, and of the best after. Others may be
+    free, since a margin may be known before free ones have come. Gains are those of
+    tested items; they fall as the margin grows.
     """
-    paid = [u for u, fetch in enumerate(fetches) if any(fetch.price.values())]
+    paid = any(price for fetch in fetches for price in fetch.price.values())
     if not paid or len(fetches) > MOST_FETCHES or data.task == "regression":
         return ItemGains.none()
     needs = needs_of(data.table.features.stored, fetches)
     outcomes = range(1 << len(fetches))
     best = [_best_of(outcome, masks, qualities, needs) for outcome in outcomes]
-    pairs = dict.fromkeys(_pairs(best, paid, len(fetches)))
+    pairs = dict.fromkeys(_pairs(best))
+    margins_of_set = {mask: _margins(mask, trainer) for mask, _ in pairs}
     found = dict[tuple[int, int], tuple[Floats, Floats]]()
     weights = trainer.task.weights_of(trainer.tested)
     for smaller, larger in [*pairs][:MOST_PAIRS]:
-        margins = _margins(smaller, trainer)
+        margins = margins_of_set[smaller]
         if margins is not None:
             before, after = trainer.parts([smaller, larger]).astype(np.float64)
             found[smaller, larger] = fit_gain(margins, after - before, weights)
@@ -74,17 +75,13 @@ def _best_of(
     return masks[max(able, key=qualities.__getitem__)]
 
 
-def _pairs(
-    best: Sequence[int], paid: Sequence[int], count: int
-) -> Iterator[tuple[int, int]]:
-    """Yield the best sets of outcomes before and after paid fetches have come."""
-    for size in range(1, len(paid) + 1):
-        for some in combinations(paid, size):
-            more = sum(1 << u for u in some)
-            for outcome in range(1 << count):
-                smaller, larger = best[outcome & ~more], best[outcome | more]
-                if smaller and smaller != larger:  # the prior is never sure of an item
-                    yield smaller, larger
+def _pairs(best: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the best sets of outcomes before and after more fetches have come."""
+    for before, smaller in enumerate(best):
+        for after, larger in enumerate(best):
+            # the prior is never sure of an item
+            if before & ~after == 0 and smaller and smaller != larger:
+                yield smaller, larger
 
 
 def _margins(mask: int, trainer: Trainer) -> Floats | None:

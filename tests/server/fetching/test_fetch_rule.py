@@ -173,20 +173,22 @@ def test_what_gains_less_than_its_price_is_worth_is_not_bought() -> None:
     assert send(BOTH, (1.0, 1.0), Purse(worth=76.0)) == EMPLOYER
 
 
-def with_gains(gains: Sequence[float]) -> FetchRule:
-    """The rule of an index that knows what items gain by `orders`, by margin."""
+def with_gains(gains: dict[int, Sequence[float]]) -> FetchRule:
+    """The rule of an index that knows what items gain by larger sets, by margin.
+
+    The margin is that of the set 0b001, which needs no fetch.
+    """
     assert INDEX.package is not None
-    curve = np.linspace(0.0, 1.0, KNOTS)
-    own = ItemGains(
-        np.array([[0b001, 0b101]], np.uint64), curve[None], np.array(gains)[None]
-    )
+    margins = np.tile(np.linspace(0.0, 1.0, KNOTS), (len(gains), 1))
+    pairs = np.array([(0b001, larger) for larger in gains], np.uint64)
+    own = ItemGains(pairs, margins, np.array([*gains.values()]))
     index = replace(INDEX, package=replace(INDEX.package, gains=own))
     own_planner = Planner(index, INDEX.package.extractor(), now=Clock())
     return FetchRule(own_planner, KnownColumns.of(own_planner.package))
 
 
 def test_an_item_of_which_the_model_is_sure_buys_nothing() -> None:
-    rule = with_gains(np.linspace(0.3, 0.0, KNOTS).tolist())
+    rule = with_gains({0b101: np.linspace(0.3, 0.0, KNOTS).tolist()})
     situation = asked(rule=rule)
 
     def bought(margin: float | None, worth: float = 0.0) -> int:
@@ -198,6 +200,23 @@ def test_an_item_of_which_the_model_is_sure_buys_nothing() -> None:
     assert bought(1.0) == 0
     assert bought(0.5, worth=74.0) == ORDERS  # gains .15 for .002
     assert bought(0.5, worth=76.0) == 0
+
+
+def test_a_margin_known_before_a_free_fetch_came_decides_what_is_bought() -> None:
+    falling = np.linspace(1.0, 0.0, KNOTS)
+    gains = {0b011: 0.1 * falling, 0b111: 0.3 * falling}
+    rule = with_gains({larger: own.tolist() for larger, own in gains.items()})
+    situation = asked(rule=rule)
+
+    def bought(margin: float, came: int, worth: float) -> int:
+        purse = Purse(worth=worth, margin=margin)
+        return rule.paid(situation, came, EMPLOYER & ~came, ORDERS, (1.0, 1.0), purse)
+
+    # with a margin of .5, `employer` gains .05 and both gain .15
+    for came in (EMPLOYER, 0):
+        assert bought(1.0, came, 0.0) == 0
+        assert bought(0.5, came, 49.0) == ORDERS  # gains .1 for .002
+        assert bought(0.5, came, 51.0) == 0
 
 
 @given(
