@@ -113,14 +113,16 @@ def test_columns_that_the_request_has_are_not_fetched(client: TestClient) -> Non
 
 
 def test_a_late_fetch_is_left_behind(client: TestClient) -> None:
-    began_s = time.monotonic()
     # a busy machine may wake a request too late for anything but the prior
-    answers = [ask(client, f"{NEVER_S}", 300, fetch="all") for _ in range(5)]
-    assert time.monotonic() - began_s < NEVER_S / 2
-    for answer in answers:
+    for _ in range(50):
+        began_s = time.monotonic()
+        answer = ask(client, f"{NEVER_S}", 300, fetch="all")
+        assert time.monotonic() - began_s < NEVER_S / 2
         assert states(answer) == {"employer": "late", "orders": "late"}
         assert answer["reason"] == "late_fetch"
-    assert ["person"] in [answer["features"] for answer in answers]
+        if answer["features"]:
+            break
+    assert answer["features"] == ["person"]
 
 
 def test_waiting_ends_when_nothing_more_can_come_in_time(client: TestClient) -> None:
