@@ -37,7 +37,7 @@ class Purse(NamedTuple):
     worth: float = 0.0  # Quality that a unit of price must gain
     # Margin of a model that has answered; None if it is not known
     margin: float | None = None
-    # Mask of the fetches that had come to that model
+    # Mask of the fetches that had come when the model answered
     came: int = 0
 
 

@@ -284,8 +284,9 @@ class RequestFetches:
             surely if waiting.patient else self._chances.of_all(waiting.able, left_s)
         )
         worth, came, pending = self._mean_price.worth, waiting.came, waiting.pending
-        of = 0 if waiting.asks_first else came
-        purse = Purse(waiting.allowed.left, worth, self._margin(waiting, of), of)
+        before = 0 if waiting.asks_first else came  # what the margin's model has used
+        margin = self._margin(waiting, before)
+        purse = Purse(waiting.allowed.left, worth, margin, before)
         known = waiting.situation, came, pending, able
         bought = self._rule.paid(*known, chances, purse)
         if waiting.patient and not worth:

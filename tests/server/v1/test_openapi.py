@@ -14,7 +14,7 @@ from tests.support.processes.servers import serving
 TOKEN = "a-token-of-some-user-of-models"
 # One document is for every index. What an index classifies and counts, and what goes
 # together, it says in words: a request may follow it and be refused all the same.
-# On a busy machine a budget may be over before an item is read: that is a 504.
+# On a busy machine a budget may end before an item is read; the answer is a 504 then.
 CONFIGURATION = """
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", "504"]
