@@ -217,7 +217,7 @@ TRUE_OTHERWISE = {
     r"package\.fetches.*": "other calls bring columns, by other keys",
     r"package\.labels(\.\d+)?": "classes may be called anything",
     r"package\.measure": "accuracy, where it is not said",
-    r"package\.features\.\d+\.(width|columns.*)": "the code tells, once it is there",
+    r"package\.features\.\d+\.(width|ready_made|columns.*)": "the code tells this",
     r"package\.meta(\.(unit|weights.*|quantile|coverage))?": "built for another end",
     r"package\.meta\.(curves|pace|measured).*": "measured on another machine",
     r"package\.meta\.samples.*": "other items; those that are none stop the warm-up",
