@@ -220,7 +220,7 @@ TRUE_OTHERWISE = {
     r"package\.features\.\d+\.(width|ready_made|columns.*)": "the code tells this",
     r"package\.features\.\d+\.stage\.columns": "a network of other items reads none",
     r"package\.networks\.\d+\.(image(\.shared)?|text|record|providers)": "the default",
-    r"package\.networks\.\d+\.pieces\.\d+\.work": "a piece of another size",
+    r"package\.networks\.\d+\.pieces\.\d+\.work": "another share of the work",
     r"package\.meta(\.(unit|weights.*|quantile|coverage))?": "built for another end",
     r"package\.meta\.(curves|pace|measured).*": "measured on another machine",
     r"package\.meta\.samples.*": "other items; those that are none stop the warm-up",
