@@ -22,6 +22,7 @@ from polydom.features.errors import without_frames
 from ..engine.monitoring.cost_drift import CostDrift
 from ..engine.monitoring.exit_audit import ExitAudit
 from ..engine.monitoring.feature_failures import FeatureFailures
+from ..engine.monitoring.traffic_counts import TrafficCounts
 from ..engine.planning.planner import Planner
 from ..engine.request import Outcome, Request
 from ..engine.send_time import SendTime
@@ -89,11 +90,12 @@ class Histogram:
 
 
 class Timed(msgspec.Struct, frozen=True, gc=False):
-    """One answer for the metrics: its features, reason, and the times of its stages.
+    """One answer for the metrics: its class, features, reason, and times of stages.
 
     Times are seconds on the planner's clock.
     """
 
+    answer: str | None  # The class; None if answers are numbers
     features: tuple[str, ...]  # Names of the features that answered
     # `reason` and `predicted`: as in `Outcome`
     reason: Reason | None
@@ -116,6 +118,7 @@ def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Time
     if due_s == inf and outcome.predicted > request.budget.amount:
         due_s = -inf
     return Timed(
+        outcome.label,
         features,
         outcome.reason,
         outcome.predicted,
@@ -129,8 +132,8 @@ def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Time
 
 
 # A planner, and those of its parts whose counts outlive it.
-_Followed = tuple[ref[Planner], CostDrift, ExitAudit, FeatureFailures]
-# Counts by name, and by class or feature; the latter is empty if there is none.
+_Followed = tuple[ref[Planner], CostDrift, ExitAudit, FeatureFailures, TrafficCounts]
+# Counts by name, and by class, feature or column; the latter is empty if there is none.
 PlannerTotals = Counter[tuple[str, str]]
 
 
@@ -145,21 +148,22 @@ class PlannerCounts:
         self._gone: PlannerTotals = Counter()
         self._known: list[_Followed] = []
 
-    def add(self, planner: Planner) -> None:
-        """Add a new planner, whose counts are still zero."""
+    def add(self, planner: Planner, traffic: TrafficCounts) -> None:
+        """Add a new planner, whose counts are still zero, and the `traffic` it has."""
         self.totals()  # moves the counts of deleted planners to the sums
         drift, audit, failures = planner.drift, planner.audit, planner.failures
-        self._known.append((ref(planner), drift, audit, failures))
+        self._known.append((ref(planner), drift, audit, failures, traffic))
 
     def totals(self) -> PlannerTotals:
         """Return the sums of all planners' counts until now."""
         total, known = self._gone.copy(), []
         for one in self._known:
-            planner, drift, audit, failures = one
+            planner, drift, audit, failures, traffic = one
             # checked first: if the planner is gone, the counts read below are final
             gone = planner() is None
             own = audit.counts()
             own["bound_hits", ""] = drift.bound_hits
+            own.update(traffic.counts())
             for feature, count in failures.counts().items():
                 own["failures", feature] = count
             total.update(own)  # unlike `+`, keeps counts that are zero

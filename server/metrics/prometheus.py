@@ -102,7 +102,7 @@ def _rescale(model: Model) -> Iterator[Value]:
             yield (part.part, part.name), part.factor
 
 
-def _drift(served: ServedModel) -> float:
+def _cost_factor(served: ServedModel) -> float:
     planner = served.planner
     return planner.drift.at(planner.now())
 
@@ -173,6 +173,33 @@ FAMILIES = (
         ("feature",),
     ),
     Family(
+        "polydom_labels",
+        COUNTER,
+        "Answers by class, of an index whose answers are classes.",
+        _totals_by_label("labels"),
+        ("label",),
+    ),
+    Family(
+        "polydom_missing_values",
+        COUNTER,
+        "Items without a value in a column, by column.",
+        _totals_by_label("missing"),
+        ("column",),
+    ),
+    Family(
+        "polydom_unknown_values",
+        COUNTER,
+        "Items with a word in a column that no training item had, by column.",
+        _totals_by_label("unknown"),
+        ("column",),
+    ),
+    Family(
+        "polydom_sizes_outside",
+        COUNTER,
+        "Items smaller or larger than all for which the build measured costs.",
+        _total("outside"),
+    ),
+    Family(
         "polydom_reloads",
         COUNTER,
         "Indexes that were loaded or refused while serving.",
@@ -189,15 +216,15 @@ FAMILIES = (
         ("part", "name"),
     ),
     Family(
-        "polydom_drift_factor",
+        "polydom_cost_factor",
         GAUGE,
         "Factor by which predicted times are multiplied now.",
-        _served(_drift),
+        _served(_cost_factor),
     ),
     Family(
-        "polydom_drift_bound_hits",
+        "polydom_cost_factor_bound_hits",
         COUNTER,
-        "Times that the drift factor would have risen above its bound.",
+        "Times that the cost factor would have risen above its bound.",
         _total("bound_hits"),
     ),
     Family(

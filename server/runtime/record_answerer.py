@@ -32,7 +32,8 @@ class RecordAnswerer:
     Use this object only in the event loop, because requests share one `Answer`. Create
     it after the warm-up, because the index must not change. If `applies` is False, no
     request to this index can be answered here, and `answer` must not be called.
-    `all_sent` is called to count answers that were written together.
+    `all_sent` is called to count answers that were written together, and `lacks` to
+    count the gaps of a record that was answered.
     """
 
     def __init__(
@@ -40,10 +41,12 @@ class RecordAnswerer:
         translator: Translator,
         send_time: SendTime,
         all_sent: Callable[[list[Timed], float], object],
+        lacks: Callable[[Gaps], object],
     ) -> None:
         planner, settings = translator.planner, translator.settings
         self._planner, self._now, self._audit = planner, planner.now, planner.audit
         self._send_time, self._all_sent = send_time, all_sent
+        self._lacks = lacks
         self._unsent: list[Timed] = []
         self._usual_s = min(settings.budget_s, settings.max_budget_s)
         self._most_s = settings.max_budget_s
@@ -104,9 +107,12 @@ class RecordAnswerer:
                 return None
             answer.missing = self._missing(gaps, self._row) or UNSET
             try:
-                return self.answer(terms, row, None, arrived_s, when_written)
+                encoded = self.answer(terms, row, None, arrived_s, when_written)
             finally:
                 answer.missing = UNSET
+            if encoded is not None:
+                self._lacks(gaps)
+            return encoded
         read_s = self._now()
         given_ms = terms.budget_ms
         amount = self._usual_s if given_ms is None else given_ms / 1e3
@@ -141,6 +147,7 @@ class RecordAnswerer:
         if not unsent:  # all answers of one turn are counted together
             when_written(self._when_written)
         timed = Timed(
+            answer.label,
             answer.features,
             answer.reason,
             self._predicted_s,

@@ -13,6 +13,7 @@ from polydom.features.items import Item
 
 from ..engine.budget import MoneyBudget
 from ..engine.executions.execution import begin
+from ..engine.monitoring.traffic_counts import TrafficCounts
 from ..engine.planning.plan import Choice
 from ..engine.request import Caller, Outcome, Request, with_fetches
 from ..engine.send_time import WINDOW, SendTime, SendTimes
@@ -61,6 +62,10 @@ class ServedModel:
         self.translator = translator
         self.planner = translator.planner
         self.metrics = Metrics() if metrics is None else metrics
+        columns = translator.known_columns
+        self.traffic = TrafficCounts(
+            self.planner.package.labels, columns.bits, columns.texts, columns.named
+        )
         self.version = self.planner.index.version
         self.now = self.planner.now
         self.ready = False
@@ -103,7 +108,7 @@ class ServedModel:
         of `old` are copied, because measurements under load would be too long, and so
         is what it knows of prices and waits.
         """
-        self.metrics.planners.add(self.planner)
+        self.metrics.planners.add(self.planner, self.traffic)
         steps = self.warm_up.steps()
         done = object()
         began_s = self.now()
@@ -321,7 +326,9 @@ class ServedModel:
     @functools.cached_property
     def records(self) -> RecordAnswerer:
         """The fast path for requests about records. Use it only after the warm-up."""
-        return RecordAnswerer(self.translator, self.send_times.loop, self.all_sent)
+        return RecordAnswerer(
+            self.translator, self.send_times.loop, self.all_sent, self.traffic.lacks
+        )
 
     def sent(
         self, request: Request, outcome: Outcome, sent_s: float | None = None
@@ -331,6 +338,7 @@ class ServedModel:
             sent_s = self.now()
         features = self.planner.feature_names[outcome.row]
         self.all_sent([timed(request, outcome, features)], sent_s)
+        self.note(request.item, self.traffic)
 
     def all_sent(self, answers: Sequence[Timed], sent_s: float) -> None:
         """Count answers whose last bytes were written at `sent_s`."""
@@ -338,11 +346,23 @@ class ServedModel:
             if one.send_time is not None:
                 one.send_time.add(sent_s - one.finished_s, sent_s)
         self.metrics.answered(answers, sent_s)
+        if self.planner.labels:
+            self.traffic.labels.update([one.answer for one in answers if one.answer])
 
     def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
         """Count one of several answers sent together; its send time is not recorded."""
         features = self.planner.feature_names[outcome.row]
         self.metrics.answered([timed(request, outcome, features)], sent_s)
+        if outcome.label is not None:
+            self.traffic.labels[outcome.label] += 1
+        self.note(request.item, self.traffic)
+
+    def note(self, item: Item, traffic: TrafficCounts) -> None:
+        """Count in `traffic` what an item lacks, and a size that was not measured."""
+        if item.gaps is not None:
+            traffic.lacks(item.gaps)
+        if not self.planner.index.covers(item.size):
+            traffic.outside += 1
 
     def _at_once(self, request: Request) -> Outcome | Choice | None:
         """Return the outcome if the plan is quick and no work waits.

@@ -104,6 +104,7 @@ class Batch:
         self._stopped = False
         self._number = 0
         self._counts: Counter[AnswerKind] = Counter()
+        self._traffic = served.traffic.like()
         self._budget = BatchBudget(
             translator.planner,
             amount,
@@ -151,9 +152,10 @@ class Batch:
             turn = partial(_turn, work, now_s=self._served.now)
             with self._slot():
                 encoded, done = await self._served.queue.compute(turn, due_s)
-            # the computing thread does not change `_counts` between two turns
+            # the computing thread changes neither between two turns
             self._served.metrics.answers.update(self._counts)
             self._counts.clear()
+            self._served.traffic.take(self._traffic)
             kept = 0 if self._top_k is None else self._top_k.kept_bytes
             self._reader.keep(kept + self._reply.kept_bytes)
             await self._reply.entries(encoded)
@@ -272,6 +274,9 @@ class Batch:
         answer.budget_met = self._budget.spent <= self._budget.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._counts[key] += 1
+        self._served.note(result.item, self._traffic)
+        if answer.label is not None:
+            self._traffic.labels[answer.label] += 1
         return self._reply.encode(entry_of(result.number, answer))
 
 

@@ -78,7 +78,7 @@ def test_pages_ask_no_other_host_and_search_finds(
     with visiting(context, f"{address}/reference/python/") as page:
         page.locator("dialog[aria-label=Search]").wait_for(state="attached")
         page.keyboard.press("Control+k")
-        page.get_by_role("combobox").fill("polydom_drift_factor")
+        page.get_by_role("combobox").fill("polydom_cost_factor")
         expect(page.get_by_role("listbox")).to_contain_text("Metrics")
     with visiting(context, f"{address}/explanation/architecture/") as page:
         expect(page.get_by_role("heading", level=1)).to_be_visible()

@@ -13,10 +13,12 @@ from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.features.errors import FeatureFailed
+from polydom.features.items import Gaps
 from polydom.server.app import create_app
 from polydom.server.engine.monitoring.cost_drift import CostDrift
 from polydom.server.engine.monitoring.exit_audit import ExitAudit
 from polydom.server.engine.monitoring.feature_failures import FeatureFailures
+from polydom.server.engine.monitoring.traffic_counts import TrafficCounts
 from polydom.server.engine.request import Caller
 from polydom.server.metrics.counts import PlannerCounts
 from polydom.server.metrics.prometheus import render
@@ -29,7 +31,7 @@ from tests.support.waiting import until_ready, wait_until
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 # What may fall: these are no counts.
-GAUGES = ("waiting", "ready", "index_info", "rescale_factor", "drift_factor", "alarm")
+GAUGES = ("waiting", "ready", "index_info", "rescale_factor", "cost_factor", "alarm")
 
 
 def counts_in(text: str) -> dict[Key, float]:
@@ -75,7 +77,7 @@ def test_no_count_falls_when_an_index_is_replaced_or_unloaded(tmp_path: Path) ->
             await use(repository)
             seen = [counts_of(repository)]
             name = frozenset({("model", "a")})
-            assert seen[0]["polydom_drift_bound_hits_total", name] > 0
+            assert seen[0]["polydom_cost_factor_bound_hits_total", name] > 0
             assert seen[0]["polydom_exits_total", name] == 3
             for accuracy in (0.9, 0.8):
                 save(path, accuracy)
@@ -146,7 +148,9 @@ def test_counts_of_planners_outlive_them_and_nothing_else_does() -> None:
     assert not counts.totals()
     first, second = Planner(1), Planner(10)
     for planner in (first, second):
-        counts.add(planner)  # type: ignore[arg-type]
+        traffic = TrafficCounts(["ham"], ["age"], named=lambda _: ["age"])
+        traffic.lacks(Gaps(empty=1))
+        counts.add(planner, traffic)  # type: ignore[arg-type]
     first.drift.bound_hits = 5  # an answer that was still under way
     expected = Counter(
         {
@@ -155,6 +159,9 @@ def test_counts_of_planners_outlive_them_and_nothing_else_does() -> None:
             ("used", ""): 0,
             ("left", ""): 0,
             ("failures", "words"): 11,
+            ("labels", "ham"): 0,
+            ("missing", "age"): 2,
+            ("outside", ""): 0,
         }
     )
     for name in ("drawn", "audited", "changed"):

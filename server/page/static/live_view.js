@@ -85,7 +85,7 @@ export class LiveView {
       ["half of the answers within", within(minutes, 0.5), window],
       ["99 of 100 within", within(minutes, 0.99), window],
       ["waiting now", showCount(now.waiting), minutes.queued ? `${showMs(1e3 * minutes.queuedS / minutes.queued)} on average` : ""],
-      ["drift", showFactor(now.drift || 1), "time taken over time predicted", now.drift > 1.5 ? "bad" : ""],
+      ["cost factor", showFactor(now.costFactor || 1), "time taken over time predicted", now.costFactor > 1.5 ? "bad" : ""],
       ["errors", showCount(failed), codes.join(", "), failed ? "bad" : ""],
       ["reloads", showCount(ok), refused ? `${showCount(refused)} refused` : "none refused", refused ? "bad" : ""],
       ["early exits", showCount(all.exits), all.audited

@@ -20,7 +20,7 @@ export function parseMetrics(text) {
 export function countsOf(samples, model, at) {
   const counts = {
     at, answers: new Map(), errors: new Map(), latency: new Map(), reloads: {}, versions: new Set(),
-    inTime: 0, all: 0, waiting: 0, exits: 0, audited: 0, changed: 0, alarms: new Set(), drift: 0, ready: 0, queued: 0, queuedS: 0,
+    inTime: 0, all: 0, waiting: 0, exits: 0, audited: 0, changed: 0, alarms: new Set(), costFactor: 0, ready: 0, queued: 0, queuedS: 0,
   };
   const sum = (name, value) => { counts[name] += value; };
   const into = (map, key, value) => map.set(key, (map.get(key) || 0) + value);
@@ -40,7 +40,7 @@ export function countsOf(samples, model, at) {
     polydom_exits_audited_total: (_, value) => sum("audited", value),
     polydom_exits_changed_total: (_, value) => sum("changed", value),
     polydom_exits_alarm: (labels, value) => { if (value) counts.alarms.add(labels.class); },
-    polydom_drift_factor: (_, value) => { counts.drift = Math.max(counts.drift, value); },
+    polydom_cost_factor: (_, value) => { counts.costFactor = Math.max(counts.costFactor, value); },
     polydom_ready: (_, value) => sum("ready", value),
     polydom_waiting: (_, value) => sum("waiting", value),
   };

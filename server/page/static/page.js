@@ -120,10 +120,10 @@ async function poll() {
   const isWell = view.facts && find("state").className === "good";
   if (!isWell && !(await begin())) return;
   try {
-    const { versions, drift } = live.add(await ask("metrics", { form: "text" }), Date.now());
+    const { versions, costFactor } = live.add(await ask("metrics", { form: "text" }), Date.now());
     if (versions.size && !versions.has(view.facts.version)) await begin();
-    if (Math.abs(drift - view.facts.drift) > 0.01) {
-      view.facts.drift = drift;
+    if (Math.abs(costFactor - view.facts.drift) > 0.01) {
+      view.facts.drift = costFactor;
       budgets.show(view);
     }
   } catch (error) {

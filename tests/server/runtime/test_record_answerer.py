@@ -159,6 +159,7 @@ class Scene:
             [(one.counts.tolist(), one.total) for one in histograms],
             (metrics.answers, metrics.answered_s),
             audit.counts(),
+            self.served.traffic.counts(),
             self.served.send_times.loop.levels(SENT_S),
         )
 

@@ -98,8 +98,8 @@ def test_a_server_says_how_it_rescaled(tmp_path: Path) -> None:
         f'polydom_rescale_factor{{model="tiny",name="words",part="feature"}} {factor}'
     )
     assert line in metrics
-    assert 'polydom_drift_factor{model="tiny"} 1.0' in metrics
-    assert 'polydom_drift_bound_hits_total{model="tiny"} 0.0' in metrics
+    assert 'polydom_cost_factor{model="tiny"} 1.0' in metrics
+    assert 'polydom_cost_factor_bound_hits_total{model="tiny"} 0.0' in metrics
     assert answer.json()["label"] == "spam"
 
 

@@ -34,6 +34,9 @@ def exposed_labels(folder: Path) -> dict[str, set[str]]:
     # parts have factors once they were measured, which takes samples and their times
     labels["polydom_rescale_factor"] = {"model", "part", "name"}
     labels["polydom_cpu_throttled_seconds_total"] = set()  # where there are quotas
+    # features of texts read no columns
+    for name in ("missing_values_total", "unknown_values_total"):
+        labels[f"polydom_{name}"] = {"model", "column"}
     # a server has them if it has fetches
     labels["polydom_fetch_seconds_bucket"] = {"fetch", "state", "le"}
     for name in ("fetch_seconds_count", "fetch_seconds_sum"):
