@@ -97,6 +97,12 @@ class ReloadFailed(PolydomError):
     code = "reload_failed"
 
 
+class ChangedContract(ReloadFailed):
+    """A new index would break callers of the previous index, which still answers."""
+
+    code = "changed_contract"
+
+
 class TooLittleLeft(NothingFits):
     """The rest of the budget is too small for any answer that the request accepts.
 
@@ -195,7 +201,7 @@ STATUSES = (
     Status(
         422,
         "INVALID_ARGUMENT",
-        (BadFeature, ReloadFailed),
+        (BadFeature, ReloadFailed, ChangedContract),
         "A feature cannot be computed on an item; or a file cannot be served.",
     ),
     Status(

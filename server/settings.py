@@ -48,6 +48,8 @@ class Settings:
     mean_price
         Price that fetches may cost per request in the mean, in each process; None for
         no limit. Then what has a price is fetched wherever it can gain something.
+    allow_changes
+        True to let a reload change what callers rely on, such as labels and columns.
     samples
         Callers that may see single training items: "nobody", "everybody", or "here" for
         callers whose Host header means this machine, such as `localhost`.
@@ -63,6 +65,7 @@ class Settings:
     rescale: bool = True
     audit: float = 0.0
     mean_price: float | None = None
+    allow_changes: bool = False
     samples: Shown = "nobody"
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Functions that read a request's headers and query; invalid values raise BadInput."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from urllib.parse import parse_qsl
 
@@ -46,11 +46,28 @@ def only_model_in(query: bytes) -> str | None:
 
     Raises BadInput if the query has any other parameter.
     """
+    return only_in(query, ("model",)).get("model")
+
+
+def only_in(query: bytes, names: Sequence[str]) -> dict[str, str]:
+    """Return the parameters of a query; raise BadInput if one is not in `names`."""
     found = read_query(query)
-    other = next((name for name in found if name != "model"), None)
+    other = next((name for name in found if name not in names), None)
     if other is not None:
-        raise BadInput(f"query: {other[:80]!r} is unknown; only 'model' is read here")
-    return found.get("model")
+        known = " and ".join(map(repr, names))
+        verb = "is" if len(names) == 1 else "are"
+        raise BadInput(
+            f"query: {other[:80]!r} is unknown; only {known} {verb} read here"
+        )
+    return found
+
+
+def flag_in(query: dict[str, str], name: str) -> bool:
+    """Return the parameter `name`, true or false; False if it is absent."""
+    value = query.get(name, "false").lower()
+    if value not in ("true", "false"):
+        raise BadInput(f"query: {name} is {value[:40]!r}; true or false is needed")
+    return value == "true"
 
 
 def only_header(headers: Headers, name: bytes) -> str | None:

@@ -193,7 +193,7 @@ class Metrics:
         # Sum over failed requests of the seconds from the first byte to the error
         self.failed_s = 0.0
         self.answered_s = 0.0  # Monotonic time of the last answer; 0 before the first
-        self.reloads = Counter({"ok": 0, "failed": 0})
+        self.reloads = Counter({"ok": 0, "failed": 0, "refused": 0})
         self.planners = PlannerCounts()
 
     def answered(self, answers: Iterable[Timed], sent_s: float) -> None:

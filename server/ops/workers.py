@@ -94,6 +94,7 @@ class Workers:
     def run(self) -> None:
         """Serve until a signal stops the server and all workers have ended."""
         repository = self._server.repository
+        repository.orders.path = self._folder / "orders.json"
         with one_thread():
             repository.run_once()
         # Garbage collection writes to every object that it visits. It does not visit

@@ -6,7 +6,6 @@ import functools
 import gc
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -16,7 +15,7 @@ from polydom.features.wording import listed
 from polydom.indexer.index.package import Package
 
 from ..engine.loading import load_planner
-from ..errors import NotReady, ReloadFailed, UnknownModel
+from ..errors import ChangedContract, NotReady, ReloadFailed, UnknownModel
 from ..fetching.fetcher import Fetcher
 from ..fetching.fetchers import Fetchers
 from ..metrics.counts import Metrics
@@ -25,6 +24,8 @@ from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
 from .admission import HeldBytes
 from .model_names import AnyPath, name_paths
+from .named_model import NamedModel
+from .orders import OrdersFile
 from .served_model import ServedModel
 from .translator import Translator
 from .work_queue import WorkQueue, run_in_thread
@@ -45,22 +46,6 @@ class ModelState(NamedTuple):
 
     state: State
     reason: str
-
-
-@dataclass(slots=True, eq=False)
-class _Model:
-    """A model's name and file, and the index that answers now (None if not loaded).
-
-    `next` is a reload that has not begun; further callers of `reload` wait for it, too.
-    """
-
-    name: str
-    path: Path
-    metrics: Metrics
-    served: ServedModel | None = None
-    loading: bool = False
-    reason: str = ""
-    next: asyncio.Task[None] | None = None
 
 
 class Repository:
@@ -89,13 +74,14 @@ class Repository:
         self.fetchers = Fetchers(load_fetches(fetches))
         self._features = tuple(features)
         self._models = {
-            name: _Model(name, path, Metrics())
+            name: NamedModel(name, path, Metrics())
             for name, path in name_paths(paths).items()
         }
         self._first = next(iter(self._models.values()))
         self._one_at_a_time = asyncio.Lock()
+        self.orders = OrdersFile()
         for model in self._models.values():
-            model.served = self._open(model)
+            model.serve(self._open(model))
 
     @property
     def ready(self) -> bool:
@@ -197,7 +183,10 @@ class Repository:
         for model in self._loaded():
             # if a file cannot be opened, a worker that starts reports why
             with contextlib.suppress(Exception):
-                model.served = self._open(model)
+                new = self._open(model)
+                if not self._allows(new):
+                    model.check(new)
+                model.serve(new)
 
     async def load(self, name: str) -> None:
         """Load a model from its file; raise ReloadFailed if the file is unusable."""
@@ -210,56 +199,82 @@ class Repository:
             model.served, model.reason = None, "it was unloaded"
         log.info("model %s: unloaded", name, extra={"event": "unload", "model": name})
 
-    async def reload(self, name: str | None = None) -> dict[str, str]:
+    async def reload(
+        self, name: str | None = None, *, allow_changes: bool = False
+    ) -> dict[str, str]:
         """Load one model or all loaded models from their files; return their versions.
 
         The old index answers until the new index is warm. The old index stays if the
         file is unchanged. It also stays if the file cannot be served; then ReloadFailed
-        is raised.
+        is raised. Unless `allow_changes`, ChangedContract is raised if the new index
+        would break callers, and the old index stays.
         """
         wanted = [self._model(name)] if name is not None else self._loaded()
         failures: list[ReloadFailed] = []
         for model in wanted:
+            model.allows_changes = model.allows_changes or allow_changes
             try:
                 await self._replace(model)
             except ReloadFailed as error:
                 failures.append(error)
+        if len(failures) == 1:
+            raise failures[0]
         if failures:
             raise ReloadFailed("; ".join(map(str, failures)))
         return {model.name: model.served.version for model in wanted if model.served}
 
-    def _model(self, name: str) -> _Model:
+    def _model(self, name: str) -> NamedModel:
         model = self._models.get(name)
         if model is None:
             known = ", ".join(map(repr, self._models))
             raise UnknownModel(f"no model is called {name[:80]!r}; served: {known}")
         return model
 
-    def _loaded(self) -> list[_Model]:
+    def _loaded(self) -> list[NamedModel]:
         return [model for model in self._models.values() if model.served is not None]
 
     def _served(self) -> list[ServedModel]:
         return [model.served for model in self._models.values() if model.served]
 
-    async def _replace(self, model: _Model) -> None:
+    async def _replace(self, model: NamedModel) -> None:
         """Reload one model; calls that come before the reload begins share it."""
         if model.next is None:
             model.next = asyncio.create_task(self._replace_in_turn(model))
         await asyncio.shield(model.next)
 
-    async def _replace_in_turn(self, model: _Model) -> None:
+    async def _replace_in_turn(self, model: NamedModel) -> None:
         """Reload one model, after the end of any other reload."""
         async with self._one_at_a_time:
             model.next, model.loading = None, True
+            allowed, model.allows_changes = model.allows_changes, False
             try:
-                await self._load(model)
+                await self._load(model, allow_changes=allowed)
+            except ChangedContract as error:
+                self._refused(model, error)
+                raise
             except Exception as error:  # a damaged file may raise any error
                 raise self._failed(model, error) from error
             finally:
                 model.loading = False
             model.metrics.reloads["ok"] += 1
 
-    def _failed(self, model: _Model, error: Exception) -> ReloadFailed:
+    def _allows(self, new: ServedModel) -> bool:
+        """Return True if the operator lets this index change what callers rely on."""
+        allowed = self.settings.allow_changes
+        return allowed or new.version in self.orders.read().allowed
+
+    def _refused(self, model: NamedModel, error: ReloadFailed) -> None:
+        """Count and log an index that is fit to be served and is refused.
+
+        The message goes to callers, as it has no path.
+        """
+        model.metrics.reloads["refused"] += 1
+        facts = {"event": "reload_refused", "model": model.name, "code": error.code}
+        log.error("%s", printable(str(error)), extra=facts)
+        if model.served is None:
+            model.reason = str(error)
+
+    def _failed(self, model: NamedModel, error: Exception) -> ReloadFailed:
         """Count and log a failed reload; return the error to raise."""
         model.metrics.reloads["failed"] += 1
         expected = isinstance(error, (PolydomError, OSError, MemoryError))
@@ -276,7 +291,7 @@ class Repository:
             model.reason = failure
         return ReloadFailed(f"model {model.name!r}: {failure}")
 
-    async def _load(self, model: _Model) -> None:
+    async def _load(self, model: NamedModel, *, allow_changes: bool) -> None:
         opened = run_in_thread(functools.partial(self._open, model))
         try:
             new = await asyncio.wait_for(opened, LOAD_S)
@@ -287,15 +302,19 @@ class Repository:
         old = model.served
         if old is not None and old.ready and old.version == new.version:
             return
+        if allow_changes:
+            self.orders.allow(new.version)
+        elif not self._allows(new):
+            model.check(new)
         await self.fetchers.open()
         await new.start(old)
         # Requests in progress refer to the old index, so it lives until they are
         # answered.
-        model.served, model.reason = new, ""
+        model.serve(new)
         facts = {"event": "reload", "model": model.name, "version": new.version}
         log.info("model %s: version %s answers", model.name, new.version, extra=facts)
 
-    def _open(self, model: _Model) -> ServedModel:
+    def _open(self, model: NamedModel) -> ServedModel:
         planner = load_planner(model.path, self._features, self.settings)
         try:
             translator = Translator(planner, self.settings)

@@ -156,16 +156,23 @@ def _batch() -> dict[str, Any]:
 
 
 def _reload() -> dict[str, Any]:
-    return _of_a_model(
+    described = _of_a_model(
         "Load one model's file again, or all files; old indexes answer meanwhile.",
         ref(ModelsFacts),
         {
             401: _MEANINGS[401],
             404: "No model has that name; or the server has no admin token, and this "
             "route does not exist.",
-            422: "A file cannot be served; the index of before still answers.",
+            422: "A file cannot be served, or would break callers; the index of before "
+            "still answers.",
         },
     )
+    allowed = in_query(
+        "allow_changes",
+        {"type": "boolean"},
+        description="true to let the new index change what callers rely on.",
+    )
+    return {**described, "parameters": [*described["parameters"], allowed]}
 
 
 def _show(summary: str, facts: type[msgspec.Struct]) -> dict[str, Any]:

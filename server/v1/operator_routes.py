@@ -6,7 +6,7 @@ from fastapi import Request, Response
 from starlette.datastructures import State
 
 from ..errors import NotReady, UnknownSample, describe, not_ready
-from ..http.headers import host_in, is_this_machine, only_model_in
+from ..http.headers import flag_in, host_in, is_this_machine, only_in, only_model_in
 from ..http.raw_request import Direct
 from ..http.reply import Reply, error_reply, json_reply
 from ..runtime.repository import Repository
@@ -127,6 +127,8 @@ async def reload_models(request: Request) -> Response:
     """Answer `POST /v1/admin/reload`: load files anew, then answer as `show_models`."""
     state = request.app.state
     state.inference.refuse_change(request.headers.raw)
-    await state.repository.reload(only_model_in(request.scope["query_string"]))
+    query = only_in(request.scope["query_string"], ("model", "allow_changes"))
+    allowed = flag_in(query, "allow_changes")
+    await state.repository.reload(query.get("model"), allow_changes=allowed)
     state.inference.tell_others()
     return await show_models(request)

@@ -15,6 +15,7 @@ from polydom.features.errors import (
 from polydom.server.errors import (
     STATUSES,
     Abandoned,
+    ChangedContract,
     NotAllowed,
     NotReady,
     Overloaded,
@@ -42,6 +43,7 @@ ERRORS: list[tuple[PolydomError, int, str, str | None]] = [
     (UnsupportedEncoding("x"), 415, "unsupported_encoding", None),
     (BadFeature("x"), 422, "bad_feature", "INVALID_ARGUMENT"),
     (ReloadFailed("x"), 422, "reload_failed", "INVALID_ARGUMENT"),
+    (ChangedContract("x"), 422, "changed_contract", "INVALID_ARGUMENT"),
     (Overloaded("x"), 429, "overloaded", "RESOURCE_EXHAUSTED"),
     (Abandoned("x"), 499, "abandoned", "CANCELLED"),
     (NotReady("x"), 503, "not_ready", "UNAVAILABLE"),

@@ -14,10 +14,11 @@ from polydom.indexer.index.file.pdx_file import read_file, write_file
 from polydom.server.errors import ReloadFailed
 from polydom.server.runtime import repository as repository_module
 from tests.support.edited_files.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED
+from tests.support.indexes import records
 from tests.support.indexes.repositories import run, started
 from tests.support.indexes.served import FEATURES_FILE, HAM, SPAM, save
 from tests.support.processes.forked_process import ForkedProcess
-from tests.support.processes.servers import STOP_S, ask, serving
+from tests.support.processes.servers import ADMIN, STOP_S, ask, reload, serving
 from tests.support.waiting import wait_until
 
 OWN = f"--features={FEATURES_FILE}"
@@ -132,6 +133,41 @@ def test_no_file_that_is_reloaded_ends_a_server(
     lines = [line for line in said.splitlines() if "not loaded: " in line]
     assert len(lines) == len(hostile) * (1 + len(options))
     assert all(len(line) < 1100 and line.isprintable() for line in lines)
+
+
+@each_server
+def test_no_reload_breaks_callers_unless_it_is_allowed(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    path, admin = save(tmp_path / "tiny.pdx"), tmp_path / "admin"
+    admin.write_text(ADMIN)
+    own = (OWN, f"--admin-token-file={admin}", *options)
+    with serving(path, *own) as (process, port):
+        before = labels(port)
+        wait_until(lambda: both_ready(port, options), process)
+        records.make_index().save(path)
+        process.send_signal(signal.SIGHUP)
+        refused = 1 + len(options)
+        wait_until(lambda: counted(port, "refused") == refused, process)
+        assert labels(port) == before
+        status, body = reload(port, ADMIN)
+        assert (status, body["code"]) == (422, "changed_contract")
+        assert "of the kind record, not text" in str(body["error"])
+        assert labels(port) == before
+        if options:  # a worker that is replaced serves as the others do
+            listed = f"/proc/{process.pid}/task/{process.pid}/children"
+            os.kill(int(Path(listed).read_text().split()[0]), signal.SIGKILL)
+            wait_until(lambda: both_ready(port, options), process)
+            assert [labels(port) for _ in range(20)] == [before] * 20
+        status, body = reload(port, ADMIN, "?allow_changes=maybe")
+        assert (status, body["code"]) == (400, "bad_input")
+        assert reload(port, ADMIN, "?allow_changes=true")[0] == 200
+
+        def kinds() -> set[object]:
+            return {ask(port, "GET", "/v1/index")[1]["kind"] for _ in range(20)}
+
+        wait_until(lambda: kinds() == {"record"}, process)
+        assert counted(port, "failed") == 0
 
 
 def trap(folder: Path, what: str) -> Path:

@@ -26,6 +26,8 @@ ADVICE = {
     "bad_feature": "Read the server's log, which has the traceback; correct the "
     'feature if it is your own, or let it fail `"without"`.',
     "reload_failed": "Read the server's log; the old index still answers.",
+    "changed_contract": "Build the index with the labels and columns of before, or "
+    "reload with `allow_changes=true` once callers are ready.",
     "overloaded": "Wait as long as `Retry-After` says, then ask again; add "
     "workers if this error is frequent.",
     "abandoned": "Nothing: no caller gets this error. Only logs and metrics show it.",

@@ -112,6 +112,14 @@ Workers = Annotated[
 Watched = Annotated[
     bool, typer.Option("--watch", help="Reload an index when its file is replaced.")
 ]
+AllowChanges = Annotated[
+    bool,
+    typer.Option(
+        "--allow-changes",
+        help="Let a reload change what callers rely on: the kind of items, the unit of "
+        "budgets, labels and columns.",
+    ),
+]
 LeaveS = Annotated[
     float,
     typer.Option(
@@ -174,6 +182,7 @@ def serve(
     queue_limit: QueueLimit = DEFAULTS.queue_limit,
     workers: Workers = 1,
     watch: Watched = False,
+    allow_changes: AllowChanges = False,
     token_file: TokenFile = None,
     admin_token_file: AdminTokenFile = None,
     ssl_certfile: PemFile = None,
@@ -210,6 +219,7 @@ def serve(
         rescale=rescale,
         audit=audit,
         mean_price=mean_price,
+        allow_changes=allow_changes,
         samples=who_sees_samples(samples, host, token_file),
     )
     if not 0 <= leave_s < math.inf:

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from polydom.features.errors import BadIndexFile
+from polydom.indexer.index.index import Index
 from polydom.server.engine.request import Caller
-from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
+from polydom.server.errors import ChangedContract, NotReady, ReloadFailed, UnknownModel
 from polydom.server.runtime.repository import Repository
 from polydom.server.schema.wire import Answer, PredictRequest
+from polydom.server.settings import Settings
+from tests.support.indexes import records
 from tests.support.indexes.repositories import OWN, run, started
 from tests.support.indexes.served import save
 
@@ -99,7 +102,7 @@ def test_repository_replaces_an_index_while_requests_are_under_way(
             for answer in await asyncio.gather(*asking):
                 assert answer.index_version == old.version
             assert new.metrics is old.metrics
-            assert repository.metrics("a").reloads == {"ok": 1, "failed": 0}
+            assert repository.metrics("a").reloads["ok"] == 1
 
     run(main())
 
@@ -135,7 +138,7 @@ def test_repository_keeps_what_it_has_where_the_new_file_is_bad(
             )
             assert repository.get("bad") is old
             assert repository.state("bad").state == "READY"
-            assert repository.metrics("bad").reloads == {"ok": 0, "failed": 1}
+            assert repository.metrics("bad").reloads["failed"] == 1
             assert (await ask(repository, "good")).expected_accuracy == 0.9
             await repository.unload("bad")
             with pytest.raises(ReloadFailed):
@@ -144,6 +147,78 @@ def test_repository_keeps_what_it_has_where_the_new_file_is_bad(
 
     run(main())
     assert str(bad) in caplog.text
+
+
+def save_of_records(path: Path) -> None:
+    """Write an index for other items, which breaks callers of the tiny index."""
+    records.make_index().save(path)
+
+
+def test_repository_refuses_an_index_that_would_break_callers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = save(tmp_path / "a.pdx")
+
+    async def main() -> None:
+        async with started(path) as repository:
+            old = repository.get()
+            save_of_records(path)
+            for call in (repository.reload, lambda: repository.load("a")):
+                with pytest.raises(ChangedContract) as caught:
+                    await call()
+            said = str(caught.value)
+            assert said == (
+                "model 'a': the new index would break callers: its items are of the "
+                "kind record, not text; it has the new labels stays, flies; it lacks "
+                "the labels ham, spam (--allow-changes, or allow_changes=true, lets it "
+                "in)"
+            )
+            assert said in caplog.text
+            assert repository.get() is old
+            assert repository.state("a") == ("READY", "")
+            assert repository.metrics("a").reloads["refused"] == 2
+            assert (await ask(repository)).expected_accuracy == 0.95
+            await repository.unload("a")
+            with pytest.raises(ChangedContract):
+                await repository.load("a")
+            assert "would break callers" in repository.state("a").reason
+            await repository.reload("a", allow_changes=True)
+            assert repository.get().planner.package.kind == "record"
+            save(path)
+            with pytest.raises(ChangedContract):
+                await repository.reload()
+
+    run(main())
+
+
+def test_repository_replaces_anything_where_the_operator_allows_it(
+    tmp_path: Path,
+) -> None:
+    path = save(tmp_path / "a.pdx")
+
+    async def main() -> None:
+        settings = Settings(allow_changes=True)
+        repository = Repository([path], features=OWN, settings=settings)
+        await repository.start()
+        save_of_records(path)
+        await repository.reload()
+        assert repository.get().planner.package.kind == "record"
+        await repository.stop()
+
+    run(main())
+
+
+def test_repository_of_a_parent_keeps_what_workers_keep(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.pdx")
+    repository = Repository([path], features=OWN)
+    old = repository.get().version
+    save_of_records(path)
+    repository.reopen()
+    assert repository.get().version == old
+    repository.orders.path = tmp_path / "orders.json"
+    repository.orders.allow(Index.load(path).version)
+    repository.reopen()
+    assert repository.get().planner.package.kind == "record"
 
 
 def test_repository_forgets_an_index_that_was_replaced(tmp_path: Path) -> None:

@@ -82,8 +82,9 @@ def version_of(port: int) -> str:
     return str(answer["index_version"])
 
 
-def reload(port: int, token: str) -> tuple[int, dict[str, object]]:
-    return ask(port, "POST", "/v1/admin/reload", authorization=f"Bearer {token}")
+def reload(port: int, token: str, query: str = "") -> tuple[int, dict[str, object]]:
+    path = f"/v1/admin/reload{query}"
+    return ask(port, "POST", path, authorization=f"Bearer {token}")
 
 
 def complaints(said: str) -> str:
