@@ -21,6 +21,7 @@ from polydom.features.errors import BadInput, PolydomError
 from polydom.features.threads import one_thread
 from polydom.features.wording import nearest
 
+from .answer_log.answer_log import AnswerLog, LogOptions
 from .errors import UNEXPECTED, Failure, Overloaded
 from .http.bearer_tokens import Access, TokenGate, path_in_app
 from .http.openapi_parts import document
@@ -68,6 +69,7 @@ def create_app(
     access: Access = Access(),  # noqa: B008  frozen
     grpc_at: GrpcAt | None = None,
     page: bool = True,
+    log: LogOptions | None = None,
 ) -> FastAPI:
     """Return the application that serves one index, or several by name.
 
@@ -88,6 +90,8 @@ def create_app(
         Address for gRPC, which needs `polydom[grpc]`; None for HTTP alone.
     page
         True to serve a page at `/` with charts of the index.
+    log
+        Where lines about answers are written; by default, none are.
 
     Raises
     ------
@@ -118,7 +122,11 @@ def create_app(
         raise BadInput("gRPC needs grpcio: pip install 'polydom[grpc]'")
     paths = [index_path] if isinstance(index_path, (str, os.PathLike)) else index_path
     repository = Repository(
-        paths, features=features, fetches=fetches, settings=settings
+        paths,
+        features=features,
+        fetches=fetches,
+        settings=settings,
+        answer_log=None if log is None else AnswerLog(log),
     )
 
     app = FastAPI(title="polydom", lifespan=_lifespan, docs_url=None, redoc_url=None)
@@ -231,6 +239,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     app.state.metrics_due = None
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    if repository.answer_log is not None:
+        repository.answer_log.start(app.state.worker or 0)
     with one_thread():
         warming = asyncio.create_task(repository.start())
         warming.add_done_callback(_log_failure)
@@ -243,6 +253,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         finally:
             warming.cancel()
             await repository.stop()
+            if repository.answer_log is not None:
+                await asyncio.to_thread(repository.answer_log.stop)
             sys.setswitchinterval(before_s)
 
 

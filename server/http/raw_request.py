@@ -30,8 +30,8 @@ _FRAMING = re.compile(
 )
 
 
-class RawRequest(msgspec.Struct, frozen=True, gc=False):
-    """A complete request, passed to a function that answers without ASGI."""
+class Received(msgspec.Struct, frozen=True, gc=False):
+    """A complete request, whose body is not decoded."""
 
     # The request as received, except that names of headers are in lower case
     query: bytes
@@ -39,6 +39,11 @@ class RawRequest(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     arrived_s: float  # Time of the first byte
     caller: Caller  # The caller who waits for the answer
+
+
+class RawRequest(Received, frozen=True, gc=False):
+    """A complete request, passed to a function that answers without ASGI."""
+
     # Schedules a function to be called after the answer is written
     when_written: Callable[[Callable[[], object]], object]
 

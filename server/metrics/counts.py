@@ -176,12 +176,14 @@ class PlannerCounts:
 
 
 class Metrics:
-    """The counts of one model's requests.
+    """The counts of the requests of the model called `name`.
 
-    A reload of the model keeps the counts. Only the event loop may use this object.
+    A reload of the model keeps the counts. The name is empty for the counts of requests
+    that reached no model. Only the event loop may use this object.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        self.name = name
         self._histograms = tuple(map(Histogram, BOUNDS.values()))
         self._pack = Struct(f"{len(BOUNDS)}d").pack_into
         # answers that are not in the histograms yet, one per row

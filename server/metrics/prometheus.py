@@ -269,9 +269,11 @@ FAMILIES = (
         ("used",),
     ),
 )
-# Names of two metrics that belong to no model: a gauge, and a counter.
+# Names of metrics that belong to no model: a gauge, and two counters.
 WAITING = "polydom_waiting"
 WAITING_HELP = "Requests that wait for the computing thread or are in it."
+DROPPED = "polydom_record_dropped"
+DROPPED_HELP = "Lines that the access log or the record lacks, by `file`."
 THROTTLED = "polydom_cpu_throttled_seconds"
 THROTTLED_HELP = "Time that a CPU quota kept the container's processes from running."
 
@@ -348,6 +350,11 @@ class Families(Collector):
                     metric.add_metric([model.name, *values], *counted)
             yield metric
         yield from fetch_metrics(self._repository.fetchers)
+        if (log := self._repository.answer_log) is not None:
+            dropped = CounterMetricFamily(DROPPED, DROPPED_HELP, labels=["file"])
+            for file, count in log.dropped.items():
+                dropped.add_metric([file], count)
+            yield dropped
 
 
 def _model(repository: Repository, name: str) -> Model:

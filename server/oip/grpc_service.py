@@ -14,6 +14,7 @@ import grpc
 
 from polydom.features.errors import BadInput, PolydomError
 
+from ..answer_log.line import Entrance
 from ..engine.request import Caller
 from ..http.headers import Headers
 from ..runtime.work_queue import run_in_thread, run_off_loop
@@ -115,7 +116,9 @@ class GrpcService:
         try:
             return await self._answer(name, facts, context)
         except Exception as error:
-            failed = self._service.failure(error, facts.model, facts.arrived_s)
+            entrance: Entrance | None = "grpc" if name == INFER else None
+            given = error, facts.model, facts.arrived_s, entrance
+            failed = self._service.failure(*given)
         await abort(context, *failed)
 
     async def _stream(self, _: object, context: Any) -> AsyncIterator[Message]:
@@ -131,7 +134,7 @@ class GrpcService:
                         answer.inferred.sent(_written_s(handed_s))
             return
         except PolydomError as error:
-            failed = self._service.failure(error, "", facts.arrived_s)
+            failed = self._service.failure(error, "", facts.arrived_s, "grpc")
         await abort(context, *failed)
 
     async def _answer(self, name: str, facts: "_RequestFacts", context: Any) -> Message:
@@ -176,7 +179,8 @@ class GrpcService:
             message, inferred = await self._infer(received.data, facts, context)
             return _Answer(response(infer_response=message), inferred)
         except Exception as error:
-            _, failure = self._service.failure(error, facts.model, facts.arrived_s)
+            given = error, facts.model, facts.arrived_s
+            _, failure = self._service.failure(*given, "grpc")
             message = response(
                 error_message=failure.error, infer_response={"id": facts.id}
             )

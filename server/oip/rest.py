@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput
 from polydom.features.wording import describe_decode_error, without_mark
 
+from ..answer_log.line import Entrance
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, only_header
 from ..http.reply import Reply, error_reply, json_reply, send_and_count
@@ -148,7 +149,9 @@ class Endpoint:
             try:
                 reply = await self._answer(call)
             except Exception as error:
-                failed = self._service.failure(error, call.blamed, arrived_s)
+                entrance: Entrance | None = "oip" if call.blamed else None
+                given = error, call.blamed, arrived_s, entrance
+                failed = self._service.failure(*given)
                 reply = error_reply(*failed)
             sending = reply(scope, receive, send)
             await send_and_count(sending, caller, time.monotonic, call.when_sent)

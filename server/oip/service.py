@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from polydom.features.errors import BadInput
 from polydom.features.items import Item
 
+from ..answer_log.line import Entrance, make_id
 from ..engine.budget import Budget
 from ..engine.request import Caller, Outcome, Request
 from ..errors import Failure, NotAllowed, NotReady
@@ -27,6 +28,7 @@ from ..runtime.translator import Translator
 from ..runtime.work_queue import run_off_loop
 from ..schema.bounds import LARGE
 from ..schema.wire import Answer, PredictRequest
+from .logged import Logged
 from .metadata import (
     PLATFORM,
     ModelIndex,
@@ -154,16 +156,26 @@ class InferenceService:
         return self.repository.get(model).version
 
     def failure(
-        self, error: Exception, model: str, arrived_s: float
+        self,
+        error: Exception,
+        model: str,
+        arrived_s: float,
+        entrance: Entrance | None = None,
     ) -> tuple[int, Failure]:
         """Count a failed request; return the HTTP status and the body of its error.
 
-        `model` may be a name that is not served.
+        `model` may be a name that is not served. If the request was for inference, its
+        `entrance` is given, and the error is logged.
         """
         known = model in self.repository.names()
         metrics = self.repository.metrics(model) if known else self.repository.no_model
         metrics.failed_s += time.monotonic() - arrived_s
-        return metrics.failed(error)
+        status, failure = metrics.failed(error)
+        log = self.repository.answer_log
+        if log is not None and entrance is not None:
+            given = make_id(), entrance, metrics.name, arrived_s
+            log.failed(*given, status, failure)
+        return status, failure
 
     async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
         """Load a model's current file; `refuse_change` must have been called before."""
@@ -242,6 +254,11 @@ class InferenceService:
         request, outcome, done_s = answered[-1]
         out_s = max(done_s, request.out_s(outcome.finished_s))
         met = answers[0].budget_met if len(answers) == 1 else shared.met(out_s)
+        if self.repository.answer_log is not None:
+            entrance: Entrance = "grpc" if transport == "grpc" else "oip"
+            logged = Logged(make_id(), entrance, served.metrics.name, arrived_s)
+            facts = shared.facts(done_s)
+            logged.log(self.repository.answer_log, asks, answers, answered, met, facts)
         return InferResponse(
             inference.model,
             served.version,

@@ -14,6 +14,7 @@ from polydom.features.fetches.load import load_fetches
 from polydom.features.wording import listed
 from polydom.indexer.index.package import Package
 
+from ..answer_log.answer_log import AnswerLog
 from ..engine.loading import load_planner
 from ..errors import ChangedContract, NotReady, ReloadFailed, UnknownModel
 from ..fetching.fetcher import Fetcher
@@ -63,8 +64,10 @@ class Repository:
         features: Sequence[Path] = (),
         fetches: Sequence[Path] = (),
         settings: Settings | None = None,
+        answer_log: AnswerLog | None = None,
     ) -> None:
         self.queue = WorkQueue()
+        self.answer_log = answer_log  # None to write no lines about answers
         self.settings = settings or Settings()
         # True if the process was told to stop. Then no model is ready, but requests are
         # still answered.
@@ -74,7 +77,7 @@ class Repository:
         self.fetchers = Fetchers(load_fetches(fetches))
         self._features = tuple(features)
         self._models = {
-            name: NamedModel(name, path, Metrics())
+            name: NamedModel(name, path, Metrics(name))
             for name, path in name_paths(paths).items()
         }
         self._first = next(iter(self._models.values()))

@@ -10,22 +10,27 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TypeGuard
 
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 
 from polydom.features.errors import BadInput, PolydomError, without_frames
 from polydom.features.items import Item
+from polydom.features.sizes import Size
 
+from ..answer_log.line import Entry, make_id
 from ..batch.batch_budget import Answered, BatchBudget, Failed, Numbered
 from ..batch.top_k import make_top_k
 from ..engine.budget import Deadline, MoneyBudget, read_amount
 from ..engine.request import FetchOutcome, Request, with_fetches
-from ..errors import Abandoned, NotReady, Overloaded, not_ready
+from ..errors import Abandoned, NotReady, Overloaded, describe, not_ready
 from ..metrics.counts import AnswerKind
 from ..runtime.repository import Repository
+from ..runtime.served_model import ServedModel
 from ..runtime.translator import check_price
 from ..runtime.waiting import Allowance, Shared
 from ..schema.bounds import USUAL_COLUMNS
-from ..schema.wire import BatchTerms, Terms
+from ..schema.wire import Answer, BatchTerms, PredictRequest, Terms, Totals
 from .batch_body import BatchReader, Raw, content_type_of, read_batch, read_item
 from .batch_reply import BatchReply, entry_of, error_entry
 
@@ -50,7 +55,12 @@ class BatchEndpoint:
         if self.running >= RUNNING:
             raise Overloaded(f"{self.running} batches are being answered already")
         with self._repository.held_bytes.body() as held:
-            await self._answer(scope, BatchReader(scope, receive, held), send)
+            reader = BatchReader(scope, receive, held)
+            try:
+                await self._answer(scope, reader, send)
+            except PolydomError as error:
+                _log_failure(self._repository, reader, error)
+                raise
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
@@ -99,6 +109,11 @@ class Batch:
         self._allowed = Allowance(terms.max_price)
         self._reader = reader
         self._reply = reply
+        self._log = repository.answer_log
+        self._id = make_id()
+        # Entries for the log of answers, and undecoded items whose answers are recorded
+        self._entries: list[Entry] = []
+        self._drawn: dict[int, bytes] = {}
         self._slot = slot
         self._stops = terms.on_bad_item == "stop"
         self._stopped = False
@@ -124,7 +139,8 @@ class Batch:
                     break
             if self._top_k is not None:
                 await self._advance(self._top_answers())
-        except Abandoned:
+        except Abandoned as error:
+            _log_failure(self._repository, self._reader, error, self._served, self._id)
             return
         except Exception as error:
             broken = error
@@ -132,6 +148,8 @@ class Batch:
         if broken is not None:
             _, failure = self._served.metrics.failed(broken, "a batch failed")
             totals.error, totals.code = failure.error, failure.code
+        if self._log is not None:
+            self._log.add(self._entry(self._id, UNSET, totals))
         await self._reply.totals(totals)
         await self._reader.drain()
         await self._reply.finish()
@@ -156,6 +174,7 @@ class Batch:
             self._served.metrics.answers.update(self._counts)
             self._counts.clear()
             self._served.traffic.take(self._traffic)
+            self._log_entries()
             kept = 0 if self._top_k is None else self._top_k.kept_bytes
             self._reader.keep(kept + self._reply.kept_bytes)
             await self._reply.entries(encoded)
@@ -208,6 +227,11 @@ class Batch:
         """
         read_s = self._served.now()
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
+        if self._log is not None and self._top_k is None:
+            for k, raw in enumerate(chunk):
+                if self._log.draws():
+                    # a copy, because `raw` may keep a whole body in memory
+                    self._drawn[self._number + k] = bytes(raw)
         self._number += len(items)
         yield None
         if self._served.fetches and any(_lacks(item) for _, item in items):
@@ -231,6 +255,7 @@ class Batch:
                 result = result._replace(fetches=fetches.get(result.number))
             if isinstance(result, Failed):
                 self._stopped = self._stops
+                self._drawn.pop(result.number, None)
                 yield self._reply.encode(error_entry(result.number, result.error))
                 if self._stopped:
                     return
@@ -254,13 +279,32 @@ class Batch:
 
     def _read(self, raw: Raw) -> Item | PolydomError:
         try:
-            translator, packed = self._served.translator, self._reply.packed
-            columns = translator.columns or USUAL_COLUMNS
-            kind = translator.planner.package.kind
-            ask = read_item(raw, packed=packed, columns=columns, kind=kind)
-            return translator.item(ask)
+            return self._served.translator.item(self._decode(raw))
         except PolydomError as error:
             return without_frames(error)
+
+    def _decode(self, raw: Raw) -> PredictRequest:
+        translator, packed = self._served.translator, self._reply.packed
+        columns = translator.columns or USUAL_COLUMNS
+        kind = translator.planner.package.kind
+        return read_item(raw, packed=packed, columns=columns, kind=kind)
+
+    def _recorded(self, result: Answered, answer: Answer, raw: bytes) -> Entry:
+        """Return the entry of an item whose answer is recorded."""
+        id, read = f"{self._id}/{result.number}", partial(self._decode, raw)
+        entry = self._entry(id, result.item.size, answer)
+        return replace(entry, item=read, held=len(raw), logged=False)
+
+    def _entry(self, id: str, size: Size | UnsetType, sent: Answer | Totals) -> Entry:
+        name, arrived_s = self._served.metrics.name, self._reader.arrived_s
+        return Entry(arrived_s, id, "batch", name, size, sent)
+
+    def _log_entries(self) -> None:
+        """Give the log the entries that the computing thread made."""
+        if self._log is not None:
+            for entry in self._entries:
+                self._log.add(entry)
+            self._entries.clear()
 
     def _encoded(self, result: Answered, read_s: float) -> bytes:
         budget, fetches = MoneyBudget(result.outcome.predicted), result.fetches
@@ -277,6 +321,8 @@ class Batch:
         self._served.note(result.item, self._traffic)
         if answer.label is not None:
             self._traffic.labels[answer.label] += 1
+        if (raw := self._drawn.pop(result.number, None)) is not None:
+            self._entries.append(self._recorded(result, answer, raw))
         return self._reply.encode(entry_of(result.number, answer))
 
 
@@ -299,3 +345,18 @@ def _turn(
         if now_s() >= end_s:
             return encoded, False
     return encoded, True
+
+
+def _log_failure(
+    repository: Repository,
+    reader: BatchReader,
+    error: PolydomError,
+    served: ServedModel | None = None,
+    id: str = "",
+) -> None:
+    """Give the error of a whole batch to the log, if there is one."""
+    if repository.answer_log is not None:
+        name = "" if served is None else served.metrics.name
+        repository.answer_log.failed(
+            id or make_id(), "batch", name, reader.arrived_s, *describe(error)
+        )

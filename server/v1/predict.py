@@ -16,22 +16,26 @@ from typing import NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from polydom.features.errors import FeatureFailed
-from polydom.features.items import Item, ReadRecord
+from polydom.features.items import Item, Kind, ReadRecord
+from polydom.features.sizes import Size
 
+from ..answer_log.line import Entry, make_id
 from ..engine.request import Outcome, Request
 from ..errors import Abandoned, NotReady, Overloaded
 from ..http.body import arrival, read_body
 from ..http.headers import model_in, type_and_budget_in
-from ..http.raw_request import Later, RawRequest
+from ..http.raw_request import Later, RawRequest, Received
 from ..http.reply import JSON, Reply, error_reply, send_and_count
+from ..metrics.counts import Metrics
 from ..runtime.admission import HeldBody
+from ..runtime.record_answerer import SIZE
 from ..runtime.record_decoder import record_of
 from ..runtime.repository import Repository
 from ..runtime.served_model import Begun, ServedModel
 from ..runtime.waiting import Waiting
 from ..runtime.work_queue import run_off_loop
 from ..schema.bounds import LARGE, USUAL_COLUMNS
-from ..schema.wire import MSGPACK, Terms, encode, encode_msgpack
+from ..schema.wire import MSGPACK, Answer, PredictRequest, Terms, encode, encode_msgpack
 from .decode import decode_request
 
 PREDICT = "/v1/predict"
@@ -52,14 +56,14 @@ class Planned(NamedTuple):
     # failed or after a wait, so that nothing is computed or fetched again
     request: Request | Exception
     begun: Begun  # The plan, or the fetches that the record waits for, if any
-    size: int  # Bytes of the body, which count as held while the request waits
+    raw: RawRequest  # Its body counts as held while the request waits
 
 
 class Fetching(Later):
     """An answer to a record that waits for fetches.
 
-    `held` counts the `size` of the body in bytes meanwhile, and `when_written` is that
-    of the `RawRequest`.
+    `held` counts the body of `raw` meanwhile. `note`, if not None, is called with the
+    encoded answer.
     """
 
     def __init__(
@@ -68,14 +72,14 @@ class Fetching(Later):
         terms: Terms,
         request: Request,
         waiting: Waiting,
-        size: int,
+        raw: RawRequest,
         held: HeldBody,
-        when_written: Callable[[Callable[[], object]], object],
+        note: Callable[[bytes], object] | None,
     ) -> None:
         self._served, self._terms = served, terms
         self._request, self._waiting = request, waiting
-        self._size, self._held, self._when_written = size, held, when_written
-        held.hold(size)
+        self._raw, self._held, self._note = raw, held, note
+        held.hold(len(raw.body))
 
     def begin(self, done: Callable[[object], object]) -> None:
         """Wait; call `done` with the answer, or with a `Planned` request."""
@@ -87,26 +91,32 @@ class Fetching(Later):
         """Return the request, which may go on waiting."""
         self._waiting.stop()
         self._held.hold(0)
-        return Planned(self._served, self._request, self._waiting, self._size)
+        return Planned(self._served, self._request, self._waiting, self._raw)
 
     def _answer(self) -> bytes | Planned:
+        answer = self._answer_or_plan()
+        if self._note is not None and isinstance(answer, bytes):
+            self._note(answer)
+        return answer
+
+    def _answer_or_plan(self) -> bytes | Planned:
         served, fetches = self._served, self._served.fetches
         assert fetches is not None
         self._held.hold(0)
         try:
             request = fetches.settled(self._request, self._waiting)
             if type(request.item.payload) is ReadRecord and not served.queue.waiting:
-                given = self._terms, request, self._when_written
+                given = self._terms, request, self._raw.when_written
                 done = served.records.answer_fetched(*given)
                 if done is not None:
                     return done
             request, begun = served.begin_fetched(request)
             if not isinstance(begun, Outcome):
-                return Planned(served, request, begun, self._size)
+                return Planned(served, request, begun, self._raw)
             answer = encode(served.translator.answer(request, begun))
         except Exception as error:  # the route answers and counts it
-            return Planned(served, error, None, self._size)
-        self._when_written(partial(served.sent, request, begun))
+            return Planned(served, error, None, self._raw)
+        self._raw.when_written(partial(served.sent, request, begun))
         return answer
 
 
@@ -115,6 +125,7 @@ class Predict:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
+        self._log = repository.answer_log
         self._longest = min(LONGEST_BODY, repository.settings.body_limit)
 
     def at_once(self, raw: RawRequest) -> bytes | Later | Planned | None:
@@ -156,6 +167,8 @@ class Predict:
                     terms, row, gaps, raw.arrived_s, raw.when_written
                 )
                 if answer is not None:
+                    if self._log is not None:
+                        self._note(served, raw, SIZE, answer)
                     return answer
             return self._answer_item(served, raw, terms, record_of(row, gaps))
         # the route will meet this error again, and will answer and count it
@@ -171,21 +184,24 @@ class Predict:
         """
         if not served.ready:
             return None
-        size = len(raw.body)
         try:
             request, done = served.begin(terms, item, raw.arrived_s, raw.caller)
         except FeatureFailed as failure:
-            return Planned(served, failure, None, size)
+            return Planned(served, failure, None, raw)
         if isinstance(done, Outcome):
             answer = encode(served.translator.answer(request, done))
             raw.when_written(partial(served.sent, request, done))
+            if self._log is not None:
+                self._note(served, raw, item.size, answer)
             return answer
         if isinstance(done, Waiting) and not served.computes_meanwhile(done):
             held = self._repository.held_bytes.body()
             with contextlib.suppress(Overloaded):  # the route will meet it again
-                given = served, terms, request, done, size, held, raw.when_written
-                return Fetching(*given)
-        return Planned(served, request, done, size)
+                note = None
+                if self._log is not None:
+                    note = partial(self._note, served, raw, item.size)
+                return Fetching(served, terms, request, done, raw, held, note)
+        return Planned(served, request, done, raw)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, continuing with the `Planned` request if there is one."""
@@ -207,7 +223,7 @@ class Predict:
     ) -> None:
         served, metrics = planned.served, self._repository.no_model
         try:
-            held.hold(planned.size)
+            held.hold(len(planned.raw.body))
             message = await receive()  # reads the body, so that uvicorn drops it
             if message["type"] == "http.disconnect":
                 raise Abandoned("the caller left before the body was there")
@@ -218,8 +234,11 @@ class Predict:
             request, outcome = await served.answer_in_turn(request, planned.begun)
             encoded = encode(served.translator.answer(request, outcome))
         except Exception as error:
-            await error_reply(*metrics.failed(error))(scope, receive, send)
+            reply = self._error_reply(error, metrics, planned.raw)
+            await reply(scope, receive, send)
             return
+        if self._log is not None:
+            self._note(served, planned.raw, request.item.size, encoded)
         sending = Reply(200, encoded)(scope, receive, send)
         count = partial(served.sent, request, outcome)
         await send_and_count(sending, request.caller, served.now, count)
@@ -231,10 +250,12 @@ class Predict:
         repository = self._repository
         arrived_s, caller = arrival(scope)
         headers, query = scope["headers"], scope["query_string"]
+        received = Received(query, headers, b"", arrived_s, caller)
         served: ServedModel | None = None  # the model whose metrics count an error
         try:
             limit = repository.settings.body_limit
             body = await read_body(receive, headers, limit, held)
+            received = Received(query, headers, body, arrived_s, caller)
             served = self._served(query)
             kind = None if served is None else served.planner.package.kind
             described, size = type_and_budget_in(headers), len(body)
@@ -248,8 +269,11 @@ class Predict:
             answer = served.translator.answer(request, outcome)
         except Exception as error:
             metrics = repository.no_model if served is None else served.metrics
-            await error_reply(*metrics.failed(error))(scope, receive, send)
+            reply = self._error_reply(error, metrics, received)
+            await reply(scope, receive, send)
             return
+        if self._log is not None:
+            self._note(served, received, request.item.size, answer)
         if described[0] in MSGPACK:
             packed = encode_msgpack(answer)
             reply = Reply(200, packed, kind=MSGPACK[0].encode())
@@ -257,6 +281,45 @@ class Predict:
             reply = Reply(200, encode(answer))
         count = partial(served.sent, request, outcome)
         await send_and_count(reply(scope, receive, send), caller, served.now, count)
+
+    def _note(
+        self, served: ServedModel, asked: Received, size: Size, answer: bytes | Answer
+    ) -> None:
+        """Give an answer to the log; only if there is one."""
+        assert self._log is not None
+        item, held = None, 0
+        if self._log.draws():
+            item = partial(_read_again, asked, served.planner.package.kind)
+            held = len(asked.body)
+        entry = Entry(
+            asked.arrived_s,
+            make_id(),
+            "predict",
+            served.metrics.name,
+            size,
+            answer,
+            item=item,
+            held=held,
+        )
+        self._log.add(entry)
+
+    def _error_reply(
+        self, error: Exception, metrics: Metrics, asked: Received
+    ) -> Reply:
+        """Count and log an error; return the response."""
+        status, failure = metrics.failed(error)
+        if self._log is not None:
+            self._log.failed(
+                make_id(),
+                "predict",
+                metrics.name,
+                asked.arrived_s,
+                status,
+                failure,
+                partial(_read_again, asked, None),
+                len(asked.body),
+            )
+        return error_reply(status, failure)
 
     def _served(self, query: bytes) -> ServedModel | None:
         """Return the model that the query names, or the default model.
@@ -267,3 +330,9 @@ class Predict:
             return self._repository.get(model_in(query) if query else None)
         except NotReady:
             return None
+
+
+def _read_again(asked: Received, kind: Kind | None) -> PredictRequest:
+    """Decode a request again, for its item; raise BadInput or BadItem if it is bad."""
+    described = type_and_budget_in(asked.headers)
+    return decode_request(described, asked.query, asked.body, kind)

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from polydom.server.metrics.fetch_metrics import FETCH_FAMILIES
 from polydom.server.metrics.prometheus import (
     COUNTER,
+    DROPPED,
+    DROPPED_HELP,
     FAMILIES,
     GAUGE,
     HISTOGRAM,
@@ -37,4 +39,5 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         name = f"`{fetch_family.name}{ENDS.get(kind, '')}`"
         yield name, kind, shown, fetch_family.help
     yield f"`{WAITING}`", "gauge", "", WAITING_HELP
+    yield f"`{DROPPED}_total`", "counter", "`file`", DROPPED_HELP
     yield f"`{THROTTLED}_total`", "counter", "", THROTTLED_HELP

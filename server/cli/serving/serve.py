@@ -144,6 +144,35 @@ Samples = Annotated[
 LogText = Annotated[
     str, typer.Option(help="Format of the log: text, or json with one object per line.")
 ]
+AccessLog = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="File to which a JSON object about each answer and each error is appended;"
+        " - for standard output.",
+    ),
+]
+RecordFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--record",
+        metavar="FOLDER",
+        help="Folder of files of answers with their items, in JSON Lines.",
+    ),
+]
+RecordShare = Annotated[
+    float, typer.Option(help="With --record: share of the answers to record.")
+]
+RecordMb = Annotated[
+    int,
+    typer.Option(
+        min=1, help="With --record: megabytes of a file before it is compressed."
+    ),
+]
+RecordFiles = Annotated[
+    int,
+    typer.Option(min=1, help="With --record: number of files that each worker keeps."),
+]
 # and for access control.
 TokenFile = Annotated[
     Path | None,
@@ -191,12 +220,19 @@ def serve(
     page: Page = True,
     samples: Samples = None,
     log_format: LogText = "text",
+    access_log: AccessLog = None,
+    record: RecordFolder = None,
+    record_share: RecordShare = 1.0,
+    record_mb: RecordMb = 64,
+    record_files: RecordFiles = 16,
 ) -> None:
     """Serve indexes over HTTP, and answer each request within its budget.
 
     The server prints its address when it is ready to listen. A page there shows what
     budgets buy, and /docs describes every route. SIGHUP makes it reload its files.
     """
+    from ...answer_log.answer_log import LogOptions
+    from ...answer_log.log_file import STANDARD_OUTPUT
     from ...app import create_app
     from ...http.bearer_tokens import Access
     from ...ops.file_watch import Watch
@@ -224,6 +260,9 @@ def serve(
     )
     if not 0 <= leave_s < math.inf:
         raise BadInput(f"--leave-s {leave_s:g}: a finite number, 0 or more, is needed")
+    written = LogOptions(
+        access_log, record, record_share, record_mb << 20, record_files
+    )
     files = name_files(indexes)
     options = ServeOptions(
         Watch(files) if watch else None, leave_s, ssl_certfile, ssl_keyfile
@@ -241,15 +280,18 @@ def serve(
         access=access,
         grpc_at=grpc_at,
         page=page,
+        log=written if access_log or record else None,
     )
     collect_as_usual()
     scheme = "https" if ssl_certfile else "http"
     with listen(host, port) as listener:
         set_up_logs(log_format)
         address = f"{scheme}://{host}:{listener.getsockname()[1]}"
-        typer.echo(f"serving {', '.join(files)} at {address}")
+        lines_only = access_log == STANDARD_OUTPUT
+        typer.echo(f"serving {', '.join(files)} at {address}", err=lines_only)
         if grpc_at is not None:
-            typer.echo(f"serving gRPC at {host}:{grpc_at.port}")
+            said = f"serving gRPC at {host}:{grpc_at.port}"
+            typer.echo(said, err=lines_only)
         run_workers(application, listener, options, workers)
 
 

@@ -1,0 +1,1 @@
+"""What a server writes about its answers: an access log, and recorded answers."""
