@@ -236,7 +236,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     repository: Repository = app.state.repository
-    app.state.metrics_due = None
+    app.state.metrics = None
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     if repository.answer_log is not None:
@@ -272,7 +272,7 @@ def _state(app: FastAPI) -> dict[str, Any]:
     repository: Repository = app.state.repository
     errors = repository.no_model.errors
     call_soon = asyncio.get_running_loop().call_soon
-    admission = Admission(repository.settings.budget_s, call_soon)
+    admission = Admission(repository.usual_budget, call_soon)
     app.state.inference.admission = admission
     direct = direct_probes(repository)
     if app.state.access.tokens is None:
@@ -282,7 +282,7 @@ def _state(app: FastAPI) -> dict[str, Any]:
         "admission": admission,
         "direct": direct,
         "unparsed_bytes": HeldBytes(UNREAD_LIMIT),
-        "replies": RawReplies(lambda: errors.update((Overloaded.code,))),
+        "replies": RawReplies(lambda count: errors.update({Overloaded.code: count})),
     }
 
 

@@ -32,6 +32,26 @@ def hello(port: int, folder: Path) -> None:
     serve(application, port)
 
 
+def granian(port: int, folder: Path) -> None:
+    """The same application with Granian, one worker, its default event loop."""
+    from granian import Granian
+
+    Granian("peer_servers:granian_hello", port=port, interface="asgi").serve()
+
+
+async def granian_hello(scope: Any, receive: Any, send: Any) -> None:
+    """The application that Granian imports."""
+    if scope["type"] != "http":
+        return
+    head = {
+        "type": "http.response.start",
+        "status": 200,
+        "headers": [(b"content-type", b"text/plain"), (b"content-length", b"5")],
+    }
+    await send(head)
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
 def echo(port: int, folder: Path) -> None:
     """FastAPI with pydantic, and no model."""
     serve(fastapi(lambda row: (0, [1.0 - row[0] * 0, row[0] * 0])), port)
@@ -170,6 +190,7 @@ def bentoml(port: int, folder: Path) -> None:
 
 CONTENDERS: dict[str, Callable[[int, Path], None]] = {
     "hello": hello,
+    "granian": granian,
     "echo": echo,
     "lightgbm": lightgbm,
     "sklearn": sklearn,

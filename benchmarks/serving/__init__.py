@@ -5,6 +5,7 @@ BENCHMARKS: tuple[str, ...] = (
     "drift",
     "predicted",
     "overload",
+    "goodput",
     "requests",
     "operations",
     "batch",

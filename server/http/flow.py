@@ -1,6 +1,7 @@
 """Flow control of one connection: pauses reading, and closes if answers stay unread."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -20,6 +21,15 @@ class Flow(FlowControl):
         super().__init__(transport)
         self._held = held
         self.unparsed, self.at = b"", 0
+        self._paused_s = 0.0
+        # seconds for which reading was paused the last time
+        self.pause_s = 0.0
+
+    def pause_reading(self) -> None:
+        """Pause reading from the connection."""
+        if not self.read_paused:
+            self._paused_s = time.monotonic()
+        super().pause_reading()
 
     def keep(self, data: bytes, start: int = 0) -> None:
         """Append `data[start:]` to the unparsed bytes, and pause reading."""
@@ -39,6 +49,8 @@ class Flow(FlowControl):
     def resume_reading(self) -> None:
         """Resume reading from the connection if no unparsed bytes are left."""
         if not self.unparsed:
+            if self.read_paused:
+                self.pause_s = time.monotonic() - self._paused_s
             super().resume_reading()
 
 

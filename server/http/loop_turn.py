@@ -7,7 +7,7 @@ from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 # After this many seconds of a turn, no more `later` functions are called.
-LATER_S = 0.004
+LATER_S = 0.002
 
 
 class LoopTurn:
@@ -55,6 +55,11 @@ class LoopTurn:
         self._later.append(call)
         self._schedule_later()
 
+    @property
+    def waiting(self) -> int:
+        """The number of functions that wait for a later turn."""
+        return len(self._later)
+
     def _schedule_later(self) -> None:
         if self._later and not self._later_is_due:
             self._later_is_due = True
@@ -83,4 +88,7 @@ _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopTurn] = WeakKeyDictiona
 
 def turn_of(loop: asyncio.AbstractEventLoop) -> LoopTurn:
     """Return the `LoopTurn` of an event loop; all its connections share one."""
-    return _TURNS.setdefault(loop, LoopTurn())
+    turn = _TURNS.get(loop)
+    if turn is None:
+        turn = _TURNS[loop] = LoopTurn()
+    return turn

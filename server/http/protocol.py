@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any, ClassVar
@@ -24,6 +25,7 @@ from .raw_request import (
     IncomingRequest,
     Later,
     RawRequest,
+    ends_of,
     framing_of,
     is_probe,
     is_the_only_one,
@@ -31,6 +33,7 @@ from .raw_request import (
     with_host_of,
 )
 from .reply import CLOSE, RawReplies, error_reply, reply_bytes
+from .rests import rests_of, seconds_unread
 
 # Headers by which browsers, Java and curl offer another protocol. A server may ignore
 # the offer (RFC 9110, 7.8). But the parser would not, and would treat the request's
@@ -46,6 +49,9 @@ LINGER_S = 1.0
 # Bytes of a head, or of a chunked body, that are parsed at a time. They hold at most a
 # thousand chunks or headers, and the parser calls a function for each.
 PIECE = 4096
+# If at least so many bytes were read at a time, more wait in the kernel. Then these are
+# not the latest requests of the connection.
+FULL = 200_000
 # Longest time in seconds of one turn for parsing pieces of a body.
 PIECES_S = 0.0005
 
@@ -124,6 +130,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.caller = Caller(prompt=True)
         self.read_s = 0.0  # start of the turn that read the latest bytes
         self._turn = turn_of(self.loop)
+        self._rests = rests_of(self.loop)
         # if an application is mounted in another, it must not answer the other's
         # requests
         ours = self.app_state.get("application") is self.config.app
@@ -136,10 +143,17 @@ class HttpProtocol(HttpToolsProtocol):
             self._direct = {}
         # state of the connection
         self._next = REQUEST
-        # seconds that the connection waited to be accepted; 0 after the first request
-        self._accept_wait_s = 0.0
+        # True if the next bytes may have waited in the kernel, as the connection waited
+        # to be accepted, or rested
+        self._was_unread = True
         self._delayed = b""  # while WAITING: bytes of a request that came alone
         self._skip = 0  # while REFUSED: number of bytes to skip
+        self._ends = list[int]()  # positions after each whole unparsed request
+        # seconds of the rest that is due when all bytes are parsed; 0 if none is
+        self._rest_due_s = 0.0
+        self._ends_due = False  # True if `_ends` is to be determined
+        # replies that will be written together; None if each is written at once
+        self._joined: list[bytes] | None = None
         self._go_on_due = False  # True if `_go_on` will be called in a later turn
         self._leaving = False  # True if `shutdown` was called while bytes wait
         self._receive_timer: asyncio.TimerHandle | None = None
@@ -164,7 +178,7 @@ class HttpProtocol(HttpToolsProtocol):
         )
         self._reader = ReaderWatch(self.loop, transport, self.unread_s)
         if self._admission is not None:
-            self._accept_wait_s = self._admission.accept()
+            self._admission.accept()
         if len(self.connections) > self.connection_limit:
             self._refuse(503, "too many connections are open", "overloaded")
         else:
@@ -218,10 +232,13 @@ class HttpProtocol(HttpToolsProtocol):
         self.caller.read_s = now_s
         admission = self._admission
         if admission is not None and not (data[0] in PROBING and is_probe(data)):
-            if not admission.enter(now_s, self._accept_wait_s):
-                self._delay_or_shed(admission, data, now_s)
+            waited_s = 0.0
+            if self._was_unread:
+                self._was_unread, waited_s = False, seconds_unread(self.transport)
+                self.read_s -= waited_s
+            if not admission.enter(now_s, waited_s):
+                self._delay_or_shed(admission, data, now_s, waited_s)
                 return
-            self._accept_wait_s = 0.0
         self._read(data, end)
 
     def _read(self, data: bytes, end: int = -1) -> None:
@@ -310,6 +327,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Keep `data[start:]` for a later turn, and pause reading until then."""
         try:
             self._flow.keep(data, start)
+            self._ends_due = True
             self._go_on_soon()
         except Overloaded:
             assert self._replies is not None  # if there is a limit, there are replies
@@ -332,19 +350,42 @@ class HttpProtocol(HttpToolsProtocol):
             self._clear_unparsed()
         elif self._flow.unparsed and self._next is not WAITING:
             now_s = time.monotonic()
-            if self._next is not REQUEST or self._admits_next(now_s):
-                self._parse_pieces(now_s)
-            elif self._flow.unparsed and self._next is REQUEST and self._is_idle():
-                self._go_on_soon()  # a request was refused, and another one waits
+            if self._next is REQUEST and self._is_idle():
+                self._refuse_oldest(now_s)
+            self._parse_pieces(now_s)
+        if self._rest_due_s and not self._flow.unparsed:
+            self._rest(self._rest_due_s)
+            self._rest_due_s = 0.0
         if self._leaving and not self._flow.unparsed:
             self.shutdown()
         self._close_if_ended()
 
-    def _admits_next(self, now_s: float) -> bool:
-        """Return True if the next request may begin.
+    def _refuse_oldest(self, now_s: float) -> None:
+        """Refuse those of many pipelined requests that would be answered too late."""
+        if self._admission is None:
+            return
+        data, at = self._flow.unparsed, self._flow.at
+        if self._ends_due:
+            self._ends_due, self._ends = False, ends_of(data, at)
+        first = bisect_right(self._ends, at)
+        count, waited_s = len(self._ends) - first, now_s - self.read_s
+        late = 0
+        if count > 1 or len(data) >= FULL:
+            given = count, waited_s, self._flow.pause_s, self._turn.waiting
+            room = self._admission.room_behind(*given)
+            late = count - (0 if len(data) >= FULL else room)
+        if late <= 0:
+            return
+        assert self._replies is not None  # if there is an admission, there are replies
+        default = self.server_state.default_headers
+        self._send(self._replies.refusal(default, count=late), keeps=True, count=late)
+        self._flow.at = self._ends[first + late - 1]
+        if self._flow.at == len(data):
+            self._clear_unparsed()
+        self._rest_due_s = self._admission.refused(now_s)
 
-        Otherwise delay or refuse the request.
-        """
+    def _admits_next(self, now_s: float) -> bool:
+        """Return True if the next request in the unparsed bytes begins now."""
         if not self._is_idle():
             return False
         lines = _EMPTY_LINES.match(self._flow.unparsed, self._flow.at)
@@ -352,21 +393,20 @@ class HttpProtocol(HttpToolsProtocol):
         if self._flow.at == len(self._flow.unparsed):
             self._clear_unparsed()
             return False
-        admission, self._accept_wait_s = self._admission, 0.0
         self.caller.read_s = now_s
-        if admission is None or admission.enter_behind(now_s):
-            return True
-        if admission.hold_behind(self._resume):
-            self._unset_keepalive_if_required()
-            self._next = WAITING
-        else:
-            self._shed(self._flow.unparsed, self._flow.at)
-            admission.refused(now_s)
-        return False
+        if self._admission is not None:
+            self._admission.enter_behind(now_s)
+        return True
 
     def _parse_pieces(self, now_s: float) -> None:
-        """Parse waiting bytes up to a request's end, for at most `PIECES_S` seconds."""
+        """Parse waiting bytes, for at most about `PIECES_S` seconds.
+
+        Replies that are there meanwhile are written together.
+        """
+        until_s, self._joined = now_s + PIECES_S, []
         while self._flow.unparsed:
+            if self._next is REQUEST and not self._admits_next(now_s):
+                break
             data, start = self._flow.unparsed, self._flow.at
             end = self._end_of_piece(data, start)
             if end < len(data):
@@ -375,10 +415,17 @@ class HttpProtocol(HttpToolsProtocol):
                 self._clear_unparsed()
             piece = data[start:end]
             self._read(piece, len(piece) - len(END) if piece.endswith(END) else -1)
-            if self._next in (REQUEST, NOTHING) or time.monotonic() > now_s + PIECES_S:
+            now_s = time.monotonic()
+            if self._next is NOTHING or now_s > until_s:
                 break
+        self._write_joined()
         if self._flow.unparsed and (self._next is not REQUEST or self._is_idle()):
             self._go_on_soon()
+
+    def _write_joined(self) -> None:
+        joined, self._joined = self._joined, None
+        if joined:
+            self.transport.write(b"".join(joined))
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
         """Return the position after the piece of `data` that begins at `start`.
@@ -583,10 +630,13 @@ class HttpProtocol(HttpToolsProtocol):
         keeps = request.keeps
         self._send(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
 
-    def _send(self, reply: bytes, *, keeps: bool) -> None:
-        """Write `reply`; close the connection unless `keeps`."""
-        self.server_state.total_requests += 1
-        self.transport.write(reply)
+    def _send(self, reply: bytes, *, keeps: bool, count: int = 1) -> None:
+        """Write replies to `count` requests; close the connection unless `keeps`."""
+        self.server_state.total_requests += count
+        if self._joined is None:
+            self.transport.write(reply)
+        else:
+            self._joined.append(reply)
         if not keeps:
             self._close()
             return
@@ -662,15 +712,39 @@ class HttpProtocol(HttpToolsProtocol):
             self.flow.write_paused or self.transport.is_closing()
         )
 
-    def _delay_or_shed(self, admission: Admission, data: bytes, now_s: float) -> None:
+    def _delay_or_shed(
+        self, admission: Admission, data: bytes, now_s: float, waited_s: float
+    ) -> None:
         """Queue a request for admission, or refuse it if the wait is too long."""
-        waited_s, self._accept_wait_s = self._accept_wait_s, 0.0
         if admission.hold(self._resume, waited_s):
             self._unset_keepalive_if_required()
             self._delayed, self._next = data, WAITING
-        else:
-            self._shed(data)
-            admission.refused(now_s)
+            return
+        self._shed(data)
+        rest_s = admission.refused(now_s)
+        if not waited_s:  # who was not read for so long need not rest again
+            self._rest(rest_s)
+
+    def _rest(self, rest_s: float) -> None:
+        """Do not read the connection for `rest_s` seconds, unless a request has begun.
+
+        The caller was refused, and asked to wait. What comes all the same waits in the
+        kernel, where it costs nothing.
+        """
+        between = self._next is REQUEST and not self._flow.unparsed
+        if rest_s and between and not self.transport.is_closing():
+            self._flow.pause_reading()
+            self._rests.add(rest_s, self._end_rest, self._room)
+
+    def _room(self) -> int:
+        """Return how many requests may begin in this turn; 0 if others wait."""
+        assert self._admission is not None
+        return 0 if self._turn.waiting else self._admission.room()
+
+    def _end_rest(self) -> None:
+        if not self.transport.is_closing():
+            self._was_unread = True
+            self._flow.resume_reading()
 
     def _resume(self) -> None:
         """Begin the request that waited for admission."""
@@ -720,6 +794,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._receive_timer = self.loop.call_later(linger_s, self._close)
 
     def _close(self) -> None:
+        self._write_joined()
         self.transport.close()
         self._reader.start()
 
@@ -756,6 +831,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Send a reply and close; if another answer has begun, only close."""
         if self.transport.is_closing():
             return
+        self._write_joined()
         self._hand_over()  # so that the application counts the abandoned request
         cycle, begun, self._next = self.cycle, self._next is BODY, NOTHING
         if (

@@ -23,6 +23,9 @@ _PLAIN = re.compile(
     rb"[A-Z]+ [!-~]+ HTTP/1\.1(?:\r\n[A-Za-z0-9_-]+:[\t -~]*)*",
 )
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r", re.IGNORECASE)
+_LENGTH_IS, _CONNECTION = b"\r\ncontent-length:", b"\r\nconnection:"
+_KEPT = _CONNECTION + b" keep-alive\r"
+_ODD = (b"head ", b"\r\ntransfer-encoding", b"\r\nexpect", b"\r\nupgrade")
 _FRAMING = re.compile(
     rb"\r\n(content-length|connection|transfer-encoding|expect|upgrade)[ \t]*:"
     rb"[ \t]*([^\r\n]*)",
@@ -116,6 +119,40 @@ def framing_of(head: bytes) -> tuple[int, bool] | None:
         else:
             return None
     return length, keeps
+
+
+def ends_of(data: bytes, start: int) -> list[int]:
+    """Return the positions in `data` after each whole request from `start` on.
+
+    They are used to refuse requests without parsing them. So the list is empty if any
+    request may not be simple: a `HEAD` request, a chunked body, or a header that closes
+    the connection or expects an answer before the body.
+    """
+    low = data[start:].lower()
+    if low.count(b"\n") != low.count(b"\r\n") or any(map(low.__contains__, _ODD)):
+        return []
+    if low.count(_CONNECTION) != low.count(_KEPT):
+        return []
+    ends, at, lengths, known = list[int](), 0, 0, dict[bytes, tuple[int, int]]()
+    while (end := low.find(END, at)) >= 0:
+        head = low[at : end + len(END)]
+        framing = known.get(head)
+        if framing is None:
+            if head.startswith(b"\r\n"):  # an empty line before a request
+                return []
+            _, says, rest = head.partition(_LENGTH_IS)
+            digits = rest.partition(b"\r")[0].strip() if says else b"0"
+            if not digits.isdigit() or len(digits) > 18:
+                return []
+            framing = known[head] = len(head) + int(digits), bool(says)
+        size, says_length = framing
+        if at + size > len(low):
+            break
+        at += size
+        ends.append(start + at)
+        lengths += says_length
+    # two lengths in one head, or a length in a body
+    return ends if low.count(_LENGTH_IS, 0, at) <= lengths else []
 
 
 def is_the_only_one(data: bytes, end: int, longest: int) -> bool:

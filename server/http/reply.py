@@ -86,7 +86,7 @@ class RawReplies:
     Only the event loop may use this object.
     """
 
-    def __init__(self, count_refused: Callable[[], object]) -> None:
+    def __init__(self, count_refused: Callable[[int], object]) -> None:
         self._count_refused = count_refused
         self._default: list[Header] | None = None
         self._start = self._kept = self._closed = b""
@@ -103,12 +103,14 @@ class RawReplies:
         end = b"" if keeps else b"connection: close\r\n"
         return b"%b%d\r\n%b\r\n%b" % (self._start, len(body), end, body)
 
-    def refusal(self, default: list[Header], *, keeps: bool) -> bytes:
-        """Return the bytes of a response with status 429, and count the refusal."""
+    def refusal(
+        self, default: list[Header], *, keeps: bool = True, count: int = 1
+    ) -> bytes:
+        """Return the bytes of `count` responses with status 429, and count them."""
         if default is not self._default:
             self._build_shared(default)
-        self._count_refused()
-        return self._kept if keeps else self._closed
+        self._count_refused(count)
+        return (self._kept if keeps else self._closed) * count
 
     def _build_shared(self, default: list[Header]) -> None:
         """Build the bytes that replies share; a new date changes them every second."""

@@ -17,8 +17,10 @@ from fastapi import FastAPI
 from polydom.features.errors import BadInput
 
 from ..errors import ReloadFailed
+from ..http.accept_queue import AcceptQueue
 from ..http.protocol import HttpProtocol
-from ..runtime.admission import ACCEPTED, waiting_at
+from ..http.reply import RawReplies
+from ..runtime.admission import ACCEPTED
 from ..runtime.repository import Repository
 from ..runtime.work_queue import run_in_thread
 from ..settings import DRAIN_S, KEEP_ALIVE_S
@@ -114,6 +116,7 @@ class ReloadingServer(uvicorn.Server):
         self.options = options
         self.when_started: Callable[[], object] = bool
         self._stopping = False
+        self._taking = set[asyncio.Task[object]]()
 
     def run_at(self, listener: socket.socket) -> None:
         """Serve connections to `listener` until a signal stops the server."""
@@ -161,9 +164,29 @@ class ReloadingServer(uvicorn.Server):
             given.setblocking(False)
         copies = [s.dup() for s in sockets or () for _ in range(ACCEPTED - 1)]
         await super().startup([*sockets, *copies] if sockets else None)
-        if (admission := self.lifespan.state.get("admission")) is not None:
-            admission.unseen = partial(waiting_at, sockets or ())
+        state = self.lifespan.state
+        if "admission" in state and not self.config.is_ssl:
+            queue = AcceptQueue(sockets or (), self._take, self._refusal)
+            state["admission"].shorten_queue = queue.shorten
         self.when_started()
+
+    def _refusal(self) -> bytes:
+        replies: RawReplies = self.lifespan.state["replies"]
+        return replies.refusal(self.server_state.default_headers, keeps=False)
+
+    def _take(self, connection: socket.socket) -> None:
+        """Serve an accepted connection."""
+        protocol = partial(
+            HttpProtocol,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+            _loop=self._loop,
+        )
+        taking = self._loop.connect_accepted_socket(protocol, connection)
+        task = self._loop.create_task(taking)
+        self._taking.add(task)
+        task.add_done_callback(self._taking.discard)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop HTTP and gRPC at the same time, and finish open requests."""

@@ -7,28 +7,44 @@ turn. All others wait in this process, which can estimate how long they will wai
 """
 
 import asyncio
-import socket
-import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import TracebackType
 
 from ..errors import Overloaded
+from .usual_budget import UsualBudget
 
 # Seconds that the requests of one turn should take; a probe waits hardly longer.
 TURN_S = 0.008
+# Share of the usual budget that they should take at most. What arrives meanwhile waits
+# for a turn to be read, and an answer for the turn's end to be written.
+TURN = 0.1
 # Share of the usual budget that a request may wait before it begins.
 LONGEST_WAIT = 0.3
+# Share of the usual budget that a request may have waited in the kernel.
+LONGEST_UNREAD = 0.5
 # Number of requests that every turn may begin, however long they take.
 LEAST = 8
-# If a turn accepted ACCEPTED connections, it begins at most CROWDED requests: more
-# connections wait in the kernel, and a short turn accepts them soon.
-ACCEPTED, CROWDED = 16, 2
+# Number of connections that a turn accepts at most. If it accepted so many, more may
+# wait in the kernel.
+ACCEPTED = 8
+# For so many seconds after connections were refused there, requests that waited in the
+# kernel for long are refused, too, because fresher ones wait behind them.
+CROWDED_S = 0.1
+# Share of the event loop's time that refusals may take. Beyond it, connections rest. A
+# refusal is measured from the read of the request on; with what the kernel does, it
+# takes about KERNEL times as long.
+REFUSING, KERNEL = 1 / 16, 1.5
+# Longest rest in seconds, as long as a refused caller is asked to wait; and the
+# shortest rest, below which to pause a connection takes longer than it spares.
+LONGEST_REST_S, SHORTEST_REST_S = 1.0, 0.002
 # Seconds of the event loop per request, until they are measured.
 FIRST_COST_S = 2e-4
 # Estimates are dropped if no turn has updated them for this many seconds.
 FORGET_S = 1.0
+# Largest share of a turn that is believed to be taken by refusals.
+MOST_REFUSING = 0.75
 # Smoothing of the estimates. The latest turn has the weight LATEST, and counts as at
 # most MOST times the estimate. The first turn replaces the estimate, changed by at most
 # a factor of FIRST_MOST. If the first turn had fewer than LEAST requests, the factor is
@@ -39,49 +55,50 @@ LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
 class Admission:
     """Decides for each request whether it begins now, waits, or is refused.
 
-    Only the event loop may use this object. `budget_s` is the server's default time
-    budget. `call_soon` is the event loop's method that schedules a function for the
-    next turn.
+    Only the event loop may use this object. `budget` tells how long most requests can
+    wait. `call_soon` is the event loop's method that schedules a function for the next
+    turn.
     """
 
     def __init__(
         self,
-        budget_s: float,
+        budget: UsualBudget,
         call_soon: Callable[[Callable[[], None]], object],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._longest_wait_s = LONGEST_WAIT * budget_s
-        self._turn_s = min(TURN_S, self._longest_wait_s)
+        self._budget = budget
         self._call_soon = call_soon
         self._now = now
-        self._set_estimates(FIRST_COST_S, FIRST_COST_S)
+        self._refused = 0.0
+        self._set_cost(FIRST_COST_S)
         self._knows = False
         self._learned_s = self._began_s = self._refusing_s = 0.0
+        self._rests_until_s = 0.0
         self._begun = self._accepted = 0
-        # Function that returns how many connections wait in the kernel to be accepted
-        self.unseen: Callable[[], int] = int
-        self._take_s = FIRST_COST_S
-        self._taken_s = self._unseen_s = 0.0
+        # Function that refuses the connections that wait in the kernel to be accepted,
+        # but for so many; it returns how many seconds that took
+        self.shorten_queue: Callable[[int], float] = float
+        self._accept_s = FIRST_COST_S
+        self._full_s = self._crowded_s = -FORGET_S
         self._ending = False  # True if a function for the turn's end is scheduled
         self._left = self._quota
         self._held: deque[Callable[[], None]] = deque()
-        self._behind: deque[Callable[[], None]] = deque()
 
-    def accept(self) -> float:
-        """Count an accepted connection; return about how many seconds it waited."""
+    def accept(self) -> None:
+        """Count an accepted connection."""
         if not self._accepted:
             self._call_soon(self._when_accepted)
         self._accepted += 1
-        return self._unseen_s
 
     def enter(self, read_s: float, waited_s: float = 0.0) -> bool:
         """Return True if a request may begin now; the caller must then begin it.
 
-        `read_s` is the time when the request was read. Its connection waited `waited_s`
-        seconds to be accepted.
+        `read_s` is the time when the request was read. It waited `waited_s` seconds in
+        the kernel before.
         """
-        # if other requests wait, the turn's quota is used up
-        if self._left <= 0 or waited_s > self._longest_wait_s:
+        if self._left <= 0:  # so if other requests wait
+            return False
+        if waited_s > self._longest_unread_s and self._is_crowded(read_s):
             return False
         self._left -= 1
         begun = self._begun = self._begun + 1
@@ -91,43 +108,72 @@ class Admission:
             self._time_turn(read_s)
         return True
 
-    def enter_behind(self, now_s: float) -> bool:
-        """Return True if a pipelined request may begin now; the caller must then do so.
+    def _is_crowded(self, now_s: float) -> bool:
+        """Return True if others wait that are fresher than a request that waited."""
+        return bool(self._held) or now_s - self._crowded_s < CROWDED_S
 
-        A pipelined request follows another request on its connection. All pipelined
-        requests together get half of a turn, so that callers who send many requests at
-        a time do not delay callers who send one.
+    def enter_behind(self, now_s: float) -> None:
+        """Count a pipelined request, which follows another one on its connection.
+
+        It is begun in any case: `LoopTurn.later` lets all pipelined requests take so
+        much of a turn, and `room_behind` says how many of them are in time.
         """
-        if self._behind or 2 * self._left <= self._quota:
-            return False
-        return self.enter(now_s)
+        begun = self._begun = self._begun + 1
+        if begun == 1:
+            self._began_s = now_s
+        elif begun == LEAST:
+            self._time_turn(now_s)
 
     def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
         """Queue a request and return True; return False if it would wait too long.
 
-        `begin` is called when the request may begin. The request's connection waited
-        `waited_s` seconds to be accepted.
+        `begin` is called when the request may begin. The request waited `waited_s`
+        seconds in the kernel before it was read.
         """
-        if waited_s + len(self._held) * self.pace_s > self._longest_wait_s:
+        late_s = 0.0
+        if waited_s > self._longest_wait_s and self._is_crowded(self._now()):
+            late_s = waited_s - self._longest_wait_s
+        if late_s + len(self._held) * self.pace_s > self._longest_wait_s:
             return False
         self._held.append(begin)
-        return True
-
-    def hold_behind(self, begin: Callable[[], None]) -> bool:
-        """Queue a pipelined request, or return False if it would wait too long."""
-        if 2 * len(self._behind) * self.pace_s > self._longest_wait_s:
-            return False
-        self._behind.append(begin)
         self._end_soon()
         return True
 
-    def refused(self, read_s: float) -> None:
-        """Exclude the time of refusing a request from the estimated cost of requests.
+    def room_behind(
+        self, count: int, waited_s: float, unread_s: float, others: int
+    ) -> int:
+        """Return how many of a connection's pipelined requests can be begun in time.
+
+        These `count` requests came within `unread_s` seconds, and `waited_s` seconds
+        ago they were read. `others` connections have such requests, too. If not all can
+        be begun, the first ones are refused, because the last ones are the freshest.
+        """
+        left_s = max(self._longest_unread_s - waited_s, 0.0)
+        room = int(left_s / (1 + others) / self.pace_s)
+        if unread_s > left_s:
+            room = min(room, int(count * left_s / unread_s))
+        return max(room, 1)
+
+    def room(self) -> int:
+        """Return how many requests may begin in this turn; 0 if others wait."""
+        return 0 if self._held else self._left
+
+    def refused(self, read_s: float) -> float:
+        """Count a refusal; return for how many seconds its connection is not read.
 
         Call this right after the refusal. `read_s` is the time when the request was
-        read.
+        read. Each refusal lets connections rest for its own time over `REFUSING`, one
+        after the other: so refusals take at most this share of the event loop's time,
+        however fast refused callers ask again.
         """
-        self._refusing_s += self._now() - read_s
+        now_s = self._now()
+        took_s = now_s - read_s
+        self._refusing_s += KERNEL * took_s
+        # a process that was stopped for a moment has not refused meanwhile
+        rest_s = min(took_s, self.cost_s) / REFUSING
+        self._rests_until_s = max(self._rests_until_s, now_s) + rest_s
+        rest_s = min(self._rests_until_s - now_s, LONGEST_REST_S)
+        return rest_s if rest_s >= SHORTEST_REST_S else 0.0
 
     async def wait(self) -> None:
         """Wait until a gRPC request may begin; raise Overloaded if that is too late."""
@@ -150,7 +196,7 @@ class Admission:
         """
         if read_s - self._learned_s > FORGET_S:
             self._learned_s, self._knows = read_s, False
-            self._set_estimates(FIRST_COST_S, FIRST_COST_S)
+            self._set_cost(FIRST_COST_S)
         if read_s - self._began_s > 2 * LEAST * self.cost_s:
             self._begun, self._left, self._began_s = 1, self._quota - 1, read_s
         else:
@@ -166,25 +212,24 @@ class Admission:
             self._call_soon(self._when_read)
 
     def _when_accepted(self) -> None:
-        """Let fewer requests begin in this turn if it accepted many connections."""
-        if self._accepted >= ACCEPTED:
-            self._left = min(self._left, CROWDED)
-            self._end_soon()
-        self._estimate_wait()
-        self._accepted = 0
-
-    def _estimate_wait(self) -> None:
-        """Estimate how long connections wait in the kernel before they are accepted."""
-        now_s, waiting = self._now(), self.unseen()
-        if self._unseen_s:  # some connections waited at the previous call
-            latest_s = (now_s - self._taken_s) / self._accepted
-            latest_s = min(max(latest_s, self._take_s / MOST), self._take_s * MOST)
-            self._take_s += LATEST * (latest_s - self._take_s)
-        self._unseen_s, self._taken_s = waiting * self._take_s, now_s
+        """Refuse the connections in the kernel that would wait too long."""
+        accepted, self._accepted = self._accepted, 0
+        if accepted < ACCEPTED:
+            return
+        now_s = self._now()
+        since_s, self._full_s = now_s - self._full_s, now_s
+        if since_s < FORGET_S:  # the turn before accepted as many
+            since_s = min(since_s / accepted, self._accept_s * MOST)
+            self._accept_s += LATEST * (since_s - self._accept_s)
+        room = int(self._longest_wait_s / self._accept_s) - ACCEPTED
+        took_s = self.shorten_queue(max(room, LEAST))
+        if took_s:
+            self._refusing_s += took_s
+            self._full_s = self._crowded_s = now_s + took_s
 
     def _when_read(self) -> None:
         """End the turn's reading phase; requests read later belong to the next turn."""
-        if self._begun <= LEAST and not self._held and not self._behind:
+        if self._begun <= LEAST and not self._held:
             self._begun, self._left, self._ending = 0, self._quota, False
         else:
             self._left = 0  # requests read from now on belong to the next turn
@@ -196,32 +241,32 @@ class Admission:
         if self._begun > LEAST or self._held:
             self._learn(now_s)
         self._begun, self._left, self._ending = 0, self._quota, False
-        if self._held or self._behind:
+        if self._held:
             self._open(now_s)
         while self._held and self._left > 0:
-            self._begin(self._held)
-        while self._behind and 2 * self._left > self._quota:
-            self._begin(self._behind)
-
-    def _begin(self, waiting: deque[Callable[[], None]]) -> None:
-        self._begun += 1
-        self._left -= 1
-        waiting.popleft()()
+            self._begun += 1
+            self._left -= 1
+            self._held.popleft()()
 
     def _learn(self, now_s: float) -> None:
         """Update the estimates from the event loop's turn that ended at `now_s`."""
         took_s, count = now_s - self._began_s, max(self._begun, 1)
-        self._set_estimates(
-            self._follow(self.cost_s, (took_s - self._refusing_s) / count, count),
-            self._follow(self.pace_s, took_s / count, count),
-        )
+        refused = min(self._refusing_s / max(took_s, 1e-9), MOST_REFUSING)
+        self._refused += LATEST * (refused - self._refused)
+        latest_s = took_s * (1 - refused) / count
+        # to accept connections may have taken the time
+        known = 1 if self._full_s >= self._began_s else count
+        self._set_cost(self._follow(self.cost_s, latest_s, known))
         self._learned_s, self._knows = now_s, True
 
-    def _set_estimates(self, cost_s: float, pace_s: float) -> None:
+    def _set_cost(self, cost_s: float) -> None:
         # Seconds of the event loop per request; and seconds between the starts of two
-        # requests, including the time for refusing others
-        self.cost_s, self.pace_s = cost_s, pace_s
-        self._quota = max(LEAST, int(self._turn_s / cost_s))
+        # requests, as others are refused meanwhile
+        self.cost_s, self.pace_s = cost_s, cost_s / (1 - self._refused)
+        budget_s = self._budget.seconds
+        self._longest_wait_s = LONGEST_WAIT * budget_s
+        self._longest_unread_s = LONGEST_UNREAD * budget_s
+        self._quota = max(LEAST, int(min(TURN_S, TURN * budget_s) / cost_s))
 
     def _follow(self, before_s: float, latest_s: float, count: int) -> float:
         """Return the estimate `before_s` moved towards the measured `latest_s`.
@@ -285,12 +330,3 @@ class HeldBody:
             )
         held_bytes.held += more
         self._size = size
-
-
-def waiting_at(listeners: Iterable[socket.socket]) -> int:
-    """Return how many connections wait to be accepted; 0 if that is not known."""
-    if not hasattr(socket, "TCP_INFO"):  # only Linux has it
-        return 0
-    infos = (s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32) for s in listeners)
-    # for a listening socket, `tcpi_unacked` is the length of its accept queue
-    return sum(struct.unpack_from("=I", info, 24)[0] for info in infos)

@@ -11,7 +11,7 @@ from polydom.features.items import Gaps, ReadRecord
 
 from ..engine.monitoring.cost_drift import LEAST_S
 from ..engine.request import Request
-from ..engine.send_time import HEAVY, SendTime
+from ..engine.send_time import SendTime
 from ..metrics.counts import Timed
 from ..schema.wire import Answer, Terms, encode
 from .translator import Translator
@@ -122,7 +122,6 @@ class RecordAnswerer:
         due_s = arrived_s + amount
         if not (
             self._predicted_s <= due_s - reserve_s - read_s
-            and reserve_s <= HEAVY * amount
             and 0.0 <= (terms.min_quality or 0.0) <= answer.expected_quality
             and terms.budget is None
             and not terms.exact

@@ -29,6 +29,7 @@ from .named_model import NamedModel
 from .orders import OrdersFile
 from .served_model import ServedModel
 from .translator import Translator
+from .usual_budget import UsualBudget
 from .work_queue import WorkQueue, run_in_thread
 
 # Maximum seconds for opening a file; after that, a reload fails.
@@ -73,6 +74,7 @@ class Repository:
         # still answered.
         self.leaving = False
         self.no_model = Metrics()  # counts of requests that reached no model
+        self.usual_budget = UsualBudget(self.settings.budget_s)
         self.held_bytes = HeldBytes(self.settings.intake_limit)
         self.fetchers = Fetchers(load_fetches(fetches))
         self._features = tuple(features)
@@ -324,7 +326,8 @@ class Repository:
             package = planner.package
             fetchers = self.fetchers.of(package.fetches, package.arrivals, package.kind)
             self._say_unoffered(model.name, package, fetchers)
-            return ServedModel(translator, self.queue, model.metrics, fetchers)
+            metrics, budget = model.metrics, self.usual_budget
+            return ServedModel(translator, self.queue, metrics, fetchers, budget)
         # BadItem: a stored sample is not a valid item
         except (BadIndexFile, BadItem) as error:
             raise BadIndexFile(f"{model.path}: {error}") from error

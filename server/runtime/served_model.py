@@ -27,6 +27,7 @@ from .job import Job
 from .record_answerer import RecordAnswerer
 from .request_fetches import RequestFetches
 from .translator import Translator
+from .usual_budget import UsualBudget
 from .waiting import Waiting
 from .warm_up import WarmUp
 from .work_queue import WorkQueue, run_off_loop
@@ -58,6 +59,7 @@ class ServedModel:
         queue: WorkQueue,
         metrics: Metrics | None = None,
         fetchers: Sequence[Fetcher | None] = (),
+        usual_budget: UsualBudget | None = None,
     ) -> None:
         self.translator = translator
         self.planner = translator.planner
@@ -66,6 +68,7 @@ class ServedModel:
         self.traffic = TrafficCounts(
             self.planner.package.labels, columns.bits, columns.texts, columns.named
         )
+        self.usual_budget = usual_budget or UsualBudget(translator.settings.budget_s)
         self.version = self.planner.index.version
         self.now = self.planner.now
         self.ready = False
@@ -345,6 +348,7 @@ class ServedModel:
         for one in answers:
             if one.send_time is not None:
                 one.send_time.add(sent_s - one.finished_s, sent_s)
+            self.usual_budget.add(one.due_s - one.arrived_s)
         self.metrics.answered(answers, sent_s)
         if self.planner.labels:
             self.traffic.labels.update([one.answer for one in answers if one.answer])

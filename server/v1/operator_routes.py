@@ -1,6 +1,6 @@
 """Routes for operators and the web page: probes, models, indexes, metrics, reload."""
 
-import asyncio
+from functools import partial
 
 from fastapi import Request, Response
 from starlette.datastructures import State
@@ -9,6 +9,7 @@ from ..errors import NotReady, UnknownSample, describe, not_ready
 from ..http.headers import flag_in, host_in, is_this_machine, only_in, only_model_in
 from ..http.raw_request import Direct
 from ..http.reply import Reply, error_reply, json_reply
+from ..metrics.kept_metrics import KeptMetrics
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from ..schema.facts import Health
@@ -101,26 +102,21 @@ async def show_models(request: Request) -> Response:
 
 
 async def show_metrics(request: Request) -> Response:
-    """Answer `GET /metrics` in Prometheus's text format.
-
-    Rendering takes milliseconds, so requests in one turn of the event loop share the
-    result.
-    """
+    """Answer `GET /metrics` in Prometheus's text format."""
     from prometheus_client import CONTENT_TYPE_LATEST
 
-    state = request.app.state
-    if state.metrics_due is None:
-        state.metrics_due = asyncio.create_task(_render_metrics(state))
-    body = await asyncio.shield(state.metrics_due)
+    body = await _kept_metrics(request.app.state).get()
     return Response(body, media_type=CONTENT_TYPE_LATEST)
 
 
-async def _render_metrics(state: State) -> bytes:
+def _kept_metrics(state: State) -> KeptMetrics:
     from ..metrics.prometheus import render
 
-    state.metrics_due = None  # later requests get a new rendering
-    others = {} if state.others is None else await state.others()
-    return render(state.repository, state.worker, others)
+    if state.metrics is None:
+        of_all = partial(render, state.repository, state.worker)
+        state.metrics = KeptMetrics(of_all, state.others)
+    kept: KeptMetrics = state.metrics
+    return kept
 
 
 async def reload_models(request: Request) -> Response:

@@ -112,7 +112,9 @@ def test_flood_is_refused_at_once_and_probes_are_not(server: Server, new: bool) 
             assert b"\r\nretry-after: 1\r\n" in head + b"\r\n"
             assert json.loads(body)["code"] == "overloaded"
     assert found[b"429"] >= (1 if new else COUNT // 4)
-    assert found[b"200"] >= LEAST
+    # while the server was stopped, those on new connections waited for too long
+    assert found[b"200"] >= (0 if new else LEAST)
+    assert sum(found.values()) == COUNT
     assert refusals(server) == before + found[b"429"]
 
 
@@ -181,7 +183,7 @@ def test_refused_requests_whose_end_is_not_known_are_the_last(
     assert refused > COUNT // 8
 
 
-def test_requests_in_a_row_are_refused_one_by_one(server: Server) -> None:
+def test_of_requests_in_a_row_the_first_are_refused(server: Server) -> None:
     refused = 0
     with connected(server[1], COUNT) as connections:
         with stopped(server[0]):
@@ -193,8 +195,9 @@ def test_requests_in_a_row_are_refused_one_by_one(server: Server) -> None:
                 more = connection.recv(1 << 16)
                 assert more
                 got += more
+            assert statuses(got) == sorted(statuses(got), reverse=True)
             assert set(statuses(got)) <= {200, 429}
-            refused += statuses(got) == [429] * 3
+            refused += statuses(got).count(429)
     assert refused > COUNT // 8
 
 

@@ -21,6 +21,7 @@ from polydom.server.http.protocol import PIECE, HttpProtocol
 from polydom.server.http.raw_request import Later, RawRequest
 from polydom.server.http.reply import RawReplies
 from polydom.server.runtime.admission import Admission, HeldBytes
+from polydom.server.runtime.usual_budget import UsualBudget
 from tests.support.examples import few
 
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"
@@ -272,7 +273,7 @@ def test_protocol_refuses_a_head_request_without_a_body() -> None:
         return [*said, await reader.readuntil(b"}")]
 
     async def main() -> Any:
-        state = {"admission": Full(1.0, bool), "replies": RawReplies(bool)}
+        state = {"admission": Full(UsualBudget(1.0), bool), "replies": RawReplies(bool)}
         return await talk(Echo(), ask, state=state)
 
     head, same, body = asyncio.run(main())
@@ -512,7 +513,7 @@ class Mirror:
         """All that an application offers."""
         call_soon = asyncio.get_running_loop().call_soon
         return {
-            "admission": Admission(budget_s, call_soon),
+            "admission": Admission(UsualBudget(budget_s), call_soon),
             "replies": RawReplies(bool),
             "direct": {(b"POST", b"/quick"): self.direct},
             "unparsed_bytes": HeldBytes(1 << 20),
@@ -632,7 +633,11 @@ def test_protocol_begins_a_request_once_those_before_are_answered() -> None:
             self.entered += 1
             return super().enter(read_s, waited_s)
 
-    app, admission = Echo(), Counting(1.0, bool)
+        def enter_behind(self, now_s: float) -> None:
+            self.entered += 1
+            super().enter_behind(now_s)
+
+    app, admission = Echo(), Counting(UsualBudget(1.0), bool)
 
     async def ask(reader: Any, writer: Any, connections: Any) -> None:
         writer.write((HEAD + b"{}") * 20_000)
@@ -656,7 +661,8 @@ def test_protocol_begins_a_request_once_those_before_are_answered() -> None:
         nonlocal app, admission
         app = Echo()
         app.may_answer.clear()
-        admission = Counting(60.0, asyncio.get_running_loop().call_soon)
+        soon = asyncio.get_running_loop().call_soon
+        admission = Counting(UsualBudget(60.0), soon)
         state = {"admission": admission, "replies": RawReplies(bool)}
         await talk(app, ask, state=state)
 
@@ -745,7 +751,7 @@ def test_protocol_holds_so_many_bytes_behind_requests_and_no_more() -> None:
         app.may_answer.clear()
         state = {
             "unparsed_bytes": held,
-            "replies": RawReplies(lambda: refused.append(1)),
+            "replies": RawReplies(refused.append),
         }
         return await talk(app, ask, state=state)
 

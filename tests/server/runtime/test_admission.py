@@ -6,9 +6,7 @@ calls what was to be called. Reading, refusing and answering take time on its cl
 
 import asyncio
 import heapq
-import socket
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -20,11 +18,14 @@ from polydom.server.runtime.admission import (
     FIRST_COST_S,
     FORGET_S,
     LEAST,
+    LONGEST_REST_S,
+    LONGEST_UNREAD,
     LONGEST_WAIT,
+    REFUSING,
     TURN_S,
     Admission,
-    waiting_at,
 )
+from polydom.server.runtime.usual_budget import UsualBudget
 from tests.support.examples import few
 
 BUDGET_S = 0.05
@@ -39,7 +40,8 @@ class World:
         self.soon: list[Callable[[], None]] = []
         self.done: list[tuple[str, float, float]] = []
         self.longest_s = 0.0
-        self.admission = Admission(budget_s, self.soon.append, lambda: self.now_s)
+        budget = UsualBudget(budget_s)
+        self.admission = Admission(budget, self.soon.append, lambda: self.now_s)
 
     def request(self, came_s: float) -> None:
         """Read one request that came then."""
@@ -163,20 +165,6 @@ def test_admission_takes_no_single_stall_for_a_rule() -> None:
     assert world.admission.cost_s <= before_s * 1.3
 
 
-def test_admission_begins_few_where_more_connections_wait() -> None:
-    world = World(budget_s=1.0)
-    for _ in range(ACCEPTED):
-        world.admission.accept()
-    world.turn()
-    begun = sum(world.admission.enter(world.now_s) for _ in range(LEAST))
-    assert 0 < begun < LEAST
-    assert world.admission.hold(lambda: None)
-    while world.soon:
-        world.turn()
-    # and as many as ever when no more do
-    assert all(world.admission.enter(world.now_s) for _ in range(LEAST))
-
-
 def test_connections_that_take_long_to_be_taken_cost_no_request_its_answer() -> None:
     """Thirty-two come at once, each of which asks again as soon as it is answered."""
     world = World(cost_s=3e-5)
@@ -194,43 +182,6 @@ def test_connections_that_take_long_to_be_taken_cost_no_request_its_answer() -> 
             world.request(world.now_s)
     assert not world.took_s("refused")
     assert answered > 32
-
-
-def test_admission_counts_what_connections_waited_for_being_taken() -> None:
-    """Sixteen are taken a turn of 16 ms while 400 wait, so those wait about 0.4 s."""
-    world, waiting = World(), [400]
-    world.admission.unseen = lambda: waiting[0]
-    waited_s = 0.0
-    for _ in range(40):
-        for _ in range(ACCEPTED):
-            waited_s = world.admission.accept()
-        world.now_s += 1e-3 * ACCEPTED
-        world.turn()
-    assert waited_s == pytest.approx(0.4, rel=0.05)
-    assert not world.admission.enter(world.now_s, waited_s)
-    assert not world.admission.hold(lambda: None, waited_s)
-    # those that are connected are not asked to pay for it
-    while world.soon:
-        world.turn()
-    assert world.admission.enter(world.now_s)
-    # and once all were taken nobody is
-    waiting[0] = 0
-    world.admission.accept()
-    world.turn()
-    assert world.admission.accept() == 0
-
-
-@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="needs Linux")
-def test_connections_that_wait_are_counted() -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=16) as listener:
-        assert waiting_at([listener]) == 0
-        address = listener.getsockname()
-        callers = [socket.create_connection(address) for _ in range(3)]
-        assert waiting_at([listener, listener]) == 6
-        taken, _ = listener.accept()
-        assert waiting_at([listener]) == 2
-        for connection in (*callers, taken):
-            connection.close()
 
 
 @settings(max_examples=few(200), deadline=None)
@@ -285,53 +236,111 @@ def test_admission_lets_others_than_connections_wait_and_refuses_them() -> None:
     asyncio.run(main())
 
 
-def test_what_is_behind_others_has_half_of_a_turn() -> None:
+def test_a_request_that_waited_in_the_kernel_for_long_is_refused() -> None:
+    admission, late_s = World().admission, LONGEST_UNREAD * BUDGET_S
+    assert admission.enter(100.0, 9.0), "the machine stalled, but nobody else waits"
+    admission.shorten_queue = lambda room: 1e-3
+    for _ in range(ACCEPTED):
+        admission.accept()
+    admission._when_accepted()
+    assert admission.enter(100.0, late_s)
+    assert not admission.enter(100.0, late_s * 1.001)
+    longest_s = LONGEST_WAIT * BUDGET_S
+    assert not admission.hold(lambda: None, 2.001 * longest_s)
+    assert admission.hold(lambda: None, longest_s)
+
+
+def test_connections_rest_so_that_refusals_take_a_share_of_the_time() -> None:
     world = World()
-    admission, quota = world.admission, int(TURN_S / FIRST_COST_S)
-    half = quota // 2
-    behind = [admission.enter_behind(world.now_s) for _ in range(quota)]
-    assert behind == [True] * half + [False] * (quota - half)
-    assert [admission.enter(world.now_s) for _ in range(half)] == [True] * half
-    assert not admission.enter(world.now_s)
+    admission, rests = world.admission, list[float]()
+    for _ in range(200):
+        read_s = world.now_s
+        world.now_s += REFUSE_S
+        rests.append(admission.refused(read_s))
+    assert rests == sorted(rests)
+    # one after the other: each rest ends so long after the rest before it
+    assert rests[-1] == pytest.approx(200 * REFUSE_S * (1 / REFUSING - 1), rel=0.02)
+    assert not rests[0], "to pause a connection would take longer"
+    world.now_s += rests[-1]
+    assert not admission.refused(world.now_s - REFUSE_S)
 
 
-def test_what_is_behind_others_waits_or_is_refused_where_that_is_late() -> None:
-    world, begun = World(), list[int]()
-    admission, half = world.admission, int(TURN_S / FIRST_COST_S) // 2
+def test_a_stopped_process_lets_no_connection_rest_for_it() -> None:
+    world = World()
+    read_s = world.now_s
+    world.now_s += 10.0
+    rest_s = world.admission.refused(read_s)
+    assert rest_s == pytest.approx(FIRST_COST_S / REFUSING)
+    for _ in range(10_000):
+        rest_s = world.admission.refused(world.now_s - 1e-4)
+    assert rest_s == LONGEST_REST_S
 
-    def begin(number: int) -> None:
-        begun.append(number)
+
+def test_there_is_room_for_those_that_rest_if_nobody_waits() -> None:
+    admission = World().admission
+    room = admission.room()
+    assert room >= LEAST
+    for _ in range(room):
+        assert admission.enter(100.0)
+    assert admission.room() == 0
+    assert admission.hold(lambda: None)
+    assert admission.room() == 0
+
+
+def test_of_pipelined_requests_those_that_are_in_time_are_begun() -> None:
+    admission = World().admission
+    whole = admission.room_behind(10_000, 0.0, 0.0, 0)
+    assert whole == int(LONGEST_UNREAD * BUDGET_S / admission.pace_s)
+    half_s = LONGEST_UNREAD * BUDGET_S / 2
+    assert admission.room_behind(10_000, half_s, 0.0, 0) == whole // 2
+    assert admission.room_behind(10_000, 0.0, 0.0, 1) == whole // 2
+    # of 100 that came within four times the longest wait, the last 25 are fresh
+    assert admission.room_behind(100, 0.0, 8 * half_s, 0) == 25
+    assert admission.room_behind(100, 9.0, 0.0, 50) == 1
+
+
+def test_callers_budgets_decide_how_long_requests_wait() -> None:
+    world = World()
+    budget = UsualBudget(BUDGET_S)
+    admission = Admission(budget, world.soon.append, lambda: world.now_s)
+    longest = admission.room_behind(10**6, 0.0, 0.0, 0)
+    for _ in range(500):
+        budget.add(BUDGET_S / 5)
+    for _ in range(FIRST := 2 * LEAST):
+        admission.enter(world.now_s)
         world.now_s += FIRST_COST_S
-
-    while admission.enter_behind(world.now_s):
-        world.now_s += FIRST_COST_S
-    held = 0
-    while admission.hold_behind(partial(begin, held)):
-        held += 1
-    # they have half of the loop
-    assert abs(held - LONGEST_WAIT * BUDGET_S / (2 * admission.pace_s)) <= 1
-    assert not begun
-    turns = 0
-    while len(begun) < held:
-        assert not admission.enter_behind(world.now_s)
-        done = len(begun)
+    assert FIRST
+    for _ in range(3):
         world.turn()
-        turns += 1
-        assert len(begun) - done <= half
-        assert turns < 100
-    assert begun == list(range(held))
+    assert admission.room_behind(10**6, 0.0, 0.0, 0) == pytest.approx(
+        longest / 5, rel=0.1
+    )
 
 
-def test_few_who_wait_behind_others_are_begun_though_nobody_else_comes() -> None:
+def test_a_full_turn_of_connections_lets_the_queue_be_shortened() -> None:
+    world, rooms = World(), list[int]()
+
+    def shorten(room: int) -> float:
+        rooms.append(room)
+        return 0.0
+
+    world.admission.shorten_queue = shorten
+    for _ in range(ACCEPTED - 1):
+        world.admission.accept()
+    world.turn()
+    assert not rooms
+    for _ in range(20):
+        for _ in range(ACCEPTED):
+            world.admission.accept()
+        world.now_s += 4e-4 * ACCEPTED
+        world.turn()
+    longest_s = LONGEST_WAIT * BUDGET_S
+    assert rooms[-1] == pytest.approx(longest_s / 4e-4 - ACCEPTED, abs=2)
+
+
+def test_a_request_is_held_for_a_moment_even_if_no_other_comes() -> None:
     world, begun = World(), list[int]()
-    # more than a turn's time for each, so as few are begun as there may be
-    admission = Admission(FIRST_COST_S, world.soon.append, lambda: world.now_s)
-    for number in range(9):
-        while admission.enter_behind(world.now_s):
-            pass
-        assert admission.hold_behind(partial(begun.append, number))
+    assert world.admission.hold(lambda: begun.append(1))
+    for _ in range(4):
         world.turn()
-        world.turn()
-        assert begun == list(range(number + 1))
-        world.turn()
-        world.turn()
+    assert begun == [1]

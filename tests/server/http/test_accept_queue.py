@@ -1,0 +1,76 @@
+"""Connections that are refused before they are accepted, and those that are not."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from polydom.server.http.accept_queue import AcceptQueue, waiting_at
+
+pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="needs Linux")
+
+REFUSAL = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n"
+POST = b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
+GET = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+@contextlib.contextmanager
+def callers(sent: list[bytes]) -> Iterator[tuple[socket.socket, list[socket.socket]]]:
+    """A listener at which one caller for each of `sent` waits, in this order."""
+    with contextlib.ExitStack() as stack:
+        made = socket.create_server(("127.0.0.1", 0), backlog=64)
+        listener = stack.enter_context(made)
+        listener.setblocking(False)
+        connected = []
+        for data in sent:
+            caller = socket.create_connection(listener.getsockname(), 10)
+            connected.append(stack.enter_context(caller))
+            caller.sendall(data)
+        yield listener, connected
+
+
+def test_connections_that_wait_are_counted() -> None:
+    with callers([b""] * 3) as (listener, _):
+        assert waiting_at(listener) == 3
+        listener.accept()[0].close()
+        assert waiting_at(listener) == 2
+
+
+@pytest.mark.parametrize("room", [0, 2, 5, 9])
+def test_the_oldest_are_refused_until_there_is_room(room: int) -> None:
+    taken = list[socket.socket]()
+    with callers([POST] * 5) as (listener, connected):
+        queue = AcceptQueue([listener], taken.append, lambda: REFUSAL)
+        while waiting_at(listener) > room:
+            assert queue.shorten(room) > 0
+        refused = max(5 - room, 0)
+        for caller in connected[:refused]:
+            assert caller.makefile("rb").read() == REFUSAL
+        assert waiting_at(listener) == 5 - refused
+        assert not taken
+        assert queue.shorten(room) < 1
+
+
+def test_probes_and_those_who_said_nothing_yet_are_taken() -> None:
+    taken = list[socket.socket]()
+    with callers([GET, b"", b"PO", POST]) as (listener, connected):
+        queue = AcceptQueue([listener], taken.append, lambda: REFUSAL)
+        while waiting_at(listener):
+            queue.shorten(0)
+        assert [one.getpeername() for one in taken] == [
+            one.getsockname() for one in connected[:3]
+        ]
+        assert taken[0].recv(99) == GET, "nothing was read of it"
+        assert connected[3].makefile("rb").read() == REFUSAL
+        for one in taken:
+            one.close()
+
+
+def test_whoever_left_is_refused_without_an_error() -> None:
+    with callers([POST] * 2) as (listener, connected):
+        connected[0].close()
+        queue = AcceptQueue([listener], bool, lambda: REFUSAL)
+        while waiting_at(listener):
+            queue.shorten(0)
+        assert connected[1].makefile("rb").read() == REFUSAL
