@@ -91,6 +91,16 @@ def feature_on(
     )
 
 
+def alone(feature: Feature) -> Feature:
+    """Return the text feature that `feature_on` made a feature of records from.
+
+    The name remains that of the feature of records.
+    """
+    steps = [one.of for one in feature.needs if isinstance(one, StepOfColumn)]
+    needs = tuple(step for step in steps if step is not None)
+    return replace(feature, kind="text", needs=needs)
+
+
 def _step_on(
     text: TextOf, step: Step, made: dict[Step | None, StepOfColumn]
 ) -> StepOfColumn:

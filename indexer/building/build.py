@@ -60,7 +60,8 @@ def build(
         Folder of finished work, created if it does not exist. The default is the shared
         folder of the project's cluster, or else `.polydom-cache` in the project's
         folder. Work is used again only for the same items, settings, code and versions
-        of libraries.
+        of libraries; values of features for each item that is the same, whatever the
+        others are.
     executor
         Executor that replaces the project's workers. It may be any executor of
         `concurrent.futures`, such as a Dask client's `get_executor()`, or

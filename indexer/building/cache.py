@@ -2,8 +2,12 @@
 
 import hashlib
 import logging
+import os
+import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -42,12 +46,31 @@ _MISFITS = (
 FOLDER = ".polydom-cache"
 MOST_CARRIED = 16 << 20  # bytes that may be sent along with each call
 MAPPED = 64  # most files that a process maps at a time
+# Days after which values of features that no build has used are removed.
+UNUSED_DAYS = 30
+DAY_S = 24 * 3600.0
+VALUES = re.compile("[0-9a-f]{24}")  # names of the folders and files of such values
 
 
 def digest(*parts: Any) -> str:
     """Return a short hash of plain data, the same on all machines."""
     content = msgspec.msgpack.encode(parts, order="deterministic")
     return hashlib.sha256(content).hexdigest()[:24]
+
+
+def sweep_unused(folder: Path) -> None:
+    """Remove entries with values of features that no build used for `UNUSED_DAYS`.
+
+    `folder` is that of a cache. Whatever else is in it remains.
+    """
+    oldest = time.time() - UNUSED_DAYS * DAY_S
+    for path in (folder / "values").glob("*/*.pdx"):
+        if not (VALUES.fullmatch(path.stem) and VALUES.fullmatch(path.parent.name)):
+            continue
+        with suppress(OSError):  # another build has removed it, or it is not ours
+            if path.lstat().st_mtime < oldest:
+                path.unlink()
+                path.parent.rmdir()  # once it is empty
 
 
 class Cache:
@@ -104,6 +127,18 @@ class Cache:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, {"name": name, "kept": meta}, arrays, durable=False)
 
+    def touch(self, name: str) -> None:
+        """Note that the entry `name` is of use today; see `sweep_unused`."""
+        path = self._path(name)
+        with suppress(OSError):  # it is gone, or the folder may not be written to
+            if time.time() - path.stat().st_mtime > DAY_S:
+                os.utime(path)
+
+    def remove(self, name: str) -> None:
+        """Remove the entry `name`, if it is there."""
+        with suppress(OSError):
+            self._path(name).unlink(missing_ok=True)
+
     def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
         """Write arrays to files of the cache, so that worker processes can read them.
 
@@ -137,6 +172,9 @@ class ReadOnlyCache(Cache):
     ) -> None:
         """Raise the error `lacks`: only the other process writes entries."""
         raise self.lacks
+
+    def remove(self, name: str) -> None:
+        """Do nothing: only the other process removes entries."""
 
     def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
         """Keep the arrays in memory, since this process has no workers."""

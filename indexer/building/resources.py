@@ -11,7 +11,7 @@ from ..cluster.connect import checked, connect, workers_of
 from ..cluster.workers import Workers
 from ..index.file.safe_write import sweep_unfinished
 from ..progress import Progress, Silence
-from .cache import FOLDER, Cache
+from .cache import FOLDER, Cache, sweep_unused
 from .project import Project
 
 
@@ -56,5 +56,6 @@ def open_resources(
     workers = checked(workers, project.feature_files, shared, data)
     folder = Path(cache or shared or project.path(FOLDER)).absolute()
     sweep_unfinished(folder)
+    sweep_unused(folder)
     kept = Cache(folder, seen=shared is not None or workers.check is None)
     return Resources(workers, kept, kept, progress or Silence())

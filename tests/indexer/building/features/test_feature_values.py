@@ -15,18 +15,14 @@ from polydom.features.tables.records import Records
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.features.choose_features import (
-    ProjectFeatures,
     choose_features,
 )
 from polydom.indexer.building.features.feature_values import (
-    ComputedValues,
     FeatureTable,
-    KeptValues,
     compute_values,
 )
 from polydom.indexer.building.project import Project
 from polydom.indexer.cluster.workers import Workers
-from polydom.indexer.index.stored_features import StoredFeature
 from tests.support.builds.progresses import Stages
 
 ROWS = """\
@@ -167,48 +163,6 @@ def test_what_was_computed_before_a_failure_is_not_computed_again(
     assert len([*(tmp_path / "cache" / "values").rglob("*.pdx")]) == 2
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_kept_values_are_those_that_were_added_and_the_rest_is_missing(
-    seed: int, tmp_path: Path
-) -> None:
-    draw = np.random.default_rng(seed)
-    count, widths = int(draw.integers(1, 60)), (1, 2, 3)
-    stored = [StoredFeature(f"f{n}", width, "", True) for n, width in enumerate(widths)]
-    features, cache = ProjectFeatures(stored, ()), Cache(tmp_path)
-    groups = [None, "values/b", "values/c"]  # the first is read elsewhere
-    wanted = draw.random((count, 6)).astype(np.float32)
-    known = np.zeros((3, count), bool)
-    known[0] = True
-    bad: dict[int, str] = {}
-    for _ in range(int(draw.integers(0, 4))):
-        kept = KeptValues(cache, groups, features, np.empty((count, 6), np.float32))
-        assert kept.bad == bad
-        assert kept.done == known.all(axis=0).sum()
-        assert kept.complete == known.all()
-        for start, stop, lacking in kept.missing():
-            assert not known[list(lacking), start:stop].any()
-            if draw.random() < 0.5:
-                continue
-            columns = [wanted[start:stop, _columns(n)] for n in lacking]
-            rows = np.concatenate(columns, axis=1)
-            torn = {0: "torn"} if draw.random() < 0.3 else {}
-            kept.add(ComputedValues(start, lacking, rows, torn, {}, frozenset(), 0.1))
-            known[list(lacking), start:stop] = True
-            bad |= {start + at: why for at, why in torn.items()}
-        kept.keep()
-    values = np.full((count, 6), np.nan, np.float32)
-    kept = KeptValues(cache, groups, features, values)
-    rest = np.zeros_like(known)
-    for start, stop, lacking in kept.missing():
-        assert not rest[:, start:stop].any()
-        rest[list(lacking), start:stop] = True
-    np.testing.assert_array_equal(rest, ~known)
-    for n in (1, 2):
-        own = values[:, _columns(n)]
-        np.testing.assert_array_equal(own[known[n]], wanted[known[n]][:, _columns(n)])
-        assert np.isnan(own[~known[n]]).all()
-
-
 FAILING = """\
 from polydom import feature
 
@@ -279,7 +233,3 @@ def test_a_feature_without_any_number_stops_a_build(
     features = {"files": ["mine.py"], "use": ["odd"]}
     with pytest.raises((BadProject, BadFeature), match=message):
         values(tmp_path, at_once=True, features=features)
-
-
-def _columns(feature: int) -> slice:
-    return slice(*{0: (0, 1), 1: (1, 3), 2: (3, 6)}[feature])
