@@ -47,6 +47,7 @@ from .v1.operator_routes import (
     reload_models,
     show_curves,
     show_index,
+    show_inputs,
     show_metrics,
     show_models,
     show_sample,
@@ -147,6 +148,7 @@ def create_app(
     app.add_route(READYZ, readyz)
     app.add_route("/v1/index", show_index)
     app.add_route("/v1/index/curves", show_curves)
+    app.add_route("/v1/index/inputs", show_inputs)
     app.add_route("/v1/index/samples/{number:int}", show_sample)
     app.add_route("/v1/models", show_models)
     app.add_route("/metrics", show_metrics)

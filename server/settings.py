@@ -45,6 +45,8 @@ class Settings:
     audit
         Share of early exits, in [0, 1], after which the whole plan is also computed, to
         compare the two answers.
+    input_drift
+        True to compare a sample of the answered items with the items of the build.
     mean_price
         Price that fetches may cost per request in the mean, in each process; None for
         no limit. Then what has a price is fetched wherever it can gain something.
@@ -64,6 +66,7 @@ class Settings:
     correct: bool = True
     rescale: bool = True
     audit: float = 0.0
+    input_drift: bool = True
     mean_price: float | None = None
     allow_changes: bool = False
     samples: Shown = "nobody"

@@ -23,6 +23,7 @@ from .costs.cost_curves import cost_curves
 from .costs.measure_costs import MeasuredCosts
 from .costs.measured_items import measuring_items
 from .data.dataset import Dataset
+from .describe_inputs import describe_inputs
 from .exits.plan_exits import PlanExits
 from .exits.rungs import Rung, add_rungs
 from .features.feature_values import FeatureTable
@@ -153,6 +154,7 @@ def _report(
         "search": searched.facts,
         "remarks": trainer.remarks(sorted(searched.qualities)),
         "samples": _samples(data.table.sound()),
+        "inputs": msgspec.to_builtins(describe_inputs(data)),
     }
 
 

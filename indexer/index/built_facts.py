@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from polydom.features.errors import BadIndexFile
 
 from .column_facts import ColumnFacts
+from .input_reference import BuiltInputs
 from .quality import AlphaOf
 
 LARGEST = 1e30  # largest time, cost or other amount; no true one is near it
@@ -288,6 +289,7 @@ class MetaFacts(msgspec.Struct):
     measured: BuiltLoad | None = None
     pace: BuiltPace | None = None
     gaps: BuiltGaps | None = None
+    inputs: BuiltInputs | None = None
     learner: BuiltLearner | UnsetType = UNSET
     selection: dict[str, Any] | None = None
     search: BuiltSearch | UnsetType = UNSET

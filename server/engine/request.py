@@ -3,7 +3,9 @@
 import math
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from polydom.features.items import Item
 
@@ -124,6 +126,9 @@ class Outcome(msgspec.Struct, frozen=True):
     # failed; otherwise 0
     computed: int = 0
     failed: int = 0
+    # Full row of the features, if the answer is to be taken into an `InputSketch`; then
+    # `computed` is set, too
+    values: NDArray[np.float32] | None = None
 
 
 def with_fetches(request: Request, outcome: Outcome) -> Outcome:

@@ -15,6 +15,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from ..engine.monitoring.traffic_counts import MOST
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from .counts import Metrics, Samples
@@ -117,6 +118,25 @@ def _alarms(model: Model) -> Iterator[Value]:
             yield (label or "",), float(alarm)
 
 
+def _stability(model: Model) -> Iterator[Value]:
+    if model.served is not None and (sketch := model.served.sketch) is not None:
+        for shift in sketch.shifts(model.served.now())[:MOST]:
+            if shift.psi is not None:
+                yield (shift.name,), shift.psi
+
+
+def _sampled(model: Model) -> Iterator[Value]:
+    if model.served is not None and (sketch := model.served.sketch) is not None:
+        yield (), float(sketch.sampled(model.served.now()))
+
+
+def _unseen_words(model: Model) -> Iterator[Value]:
+    if model.served is not None and (sketch := model.served.sketch) is not None:
+        share = sketch.unseen_words(model.served.now())
+        if share is not None:
+            yield (), share
+
+
 COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily
 HISTOGRAM, INFO = HistogramMetricFamily, InfoMetricFamily
 FAMILIES = (
@@ -198,6 +218,25 @@ FAMILIES = (
         COUNTER,
         "Items smaller or larger than all for which the build measured costs.",
         _total("outside"),
+    ),
+    Family(
+        "polydom_input_psi",
+        GAUGE,
+        "Population stability index of recent items against the build's, above chance.",
+        _stability,
+        ("column",),
+    ),
+    Family(
+        "polydom_input_sampled_items",
+        GAUGE,
+        "Recent items that were sampled to compare them with the build's.",
+        _sampled,
+    ),
+    Family(
+        "polydom_unseen_words_share",
+        GAUGE,
+        "Mean share of a recent text's words that the build did not learn.",
+        _unseen_words,
     ),
     Family(
         "polydom_reloads",

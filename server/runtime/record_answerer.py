@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from polydom.features.items import Gaps, ReadRecord
 
 from ..engine.monitoring.cost_drift import LEAST_S
+from ..engine.monitoring.input_sketch import ALL, InputSketch
 from ..engine.request import Request
 from ..engine.send_time import SendTime
 from ..metrics.counts import Timed
@@ -33,7 +34,7 @@ class RecordAnswerer:
     it after the warm-up, because the index must not change. If `applies` is False, no
     request to this index can be answered here, and `answer` must not be called.
     `all_sent` is called to count answers that were written together, and `lacks` to
-    count the gaps of a record that was answered.
+    count the gaps of a record that was answered. `sketch` samples the answered records.
     """
 
     def __init__(
@@ -42,11 +43,14 @@ class RecordAnswerer:
         send_time: SendTime,
         all_sent: Callable[[list[Timed], float], object],
         lacks: Callable[[Gaps], object],
+        sketch: InputSketch | None = None,
     ) -> None:
         planner, settings = translator.planner, translator.settings
         self._planner, self._now, self._audit = planner, planner.now, planner.audit
         self._send_time, self._all_sent = send_time, all_sent
-        self._lacks = lacks
+        self._lacks, self._sketch = lacks, sketch
+        # Row and answer for the sketch, of the first of the answers in `_unsent`
+        self._sampled: tuple[NDArray[np.float32], Any, float] | None = None
         self._unsent: list[Timed] = []
         self._usual_s = min(settings.budget_s, settings.max_budget_s)
         self._most_s = settings.max_budget_s
@@ -145,6 +149,9 @@ class RecordAnswerer:
         unsent = self._unsent
         if not unsent:  # all answers of one turn are counted together
             when_written(self._when_written)
+            if self._sketch is not None and finished_s >= self._sketch.next_s:
+                told = answer.value if answer.label is None else answer.label
+                self._sampled = row, told, finished_s
         timed = Timed(
             answer.label,
             answer.features,
@@ -186,6 +193,9 @@ class RecordAnswerer:
     def _when_written(self) -> None:
         unsent, self._unsent = self._unsent, []
         self._all_sent(unsent, self._now())
+        if self._sampled is not None and self._sketch is not None:
+            (row, told, now_s), self._sampled = self._sampled, None
+            self._sketch.add(row, ALL, SIZE, told, now_s)
         if self._planner.corrects:
             late = (one.finished_s - one.started_s > one.predicted for one in unsent)
             self._planner.answering.add(sum(late), len(unsent))

@@ -13,6 +13,7 @@ from polydom.features.items import Item
 
 from ..engine.budget import MoneyBudget
 from ..engine.executions.execution import begin
+from ..engine.monitoring.input_sketch import InputSketch
 from ..engine.monitoring.traffic_counts import TrafficCounts
 from ..engine.planning.plan import Choice
 from ..engine.request import Caller, Outcome, Request, with_fetches
@@ -20,9 +21,10 @@ from ..engine.send_time import WINDOW, SendTime, SendTimes
 from ..errors import Overloaded, not_ready
 from ..fetching.fetcher import Fetcher
 from ..metrics.counts import Metrics, Timed, timed
-from ..schema.facts import CurvesFacts, IndexFacts
+from ..schema.facts import CurvesFacts, IndexFacts, InputsFacts
 from ..schema.wire import PredictRequest, Terms, encode
 from .describe_index import describe_curves, describe_index
+from .describe_shifts import describe_shifts
 from .job import Job
 from .record_answerer import RecordAnswerer
 from .request_fetches import RequestFetches
@@ -65,6 +67,11 @@ class ServedModel:
         self.planner = translator.planner
         self.metrics = Metrics() if metrics is None else metrics
         columns = translator.known_columns
+        if translator.settings.input_drift:
+            self.planner.sketch = InputSketch.of(
+                self.planner.package, self.planner.extractor, self.planner.index.pairs
+            )
+        self.sketch = self.planner.sketch
         self.traffic = TrafficCounts(
             self.planner.package.labels, columns.bits, columns.texts, columns.named
         )
@@ -96,6 +103,16 @@ class ServedModel:
         """Return the body of `GET /v1/index/curves`: the features' cost curves."""
         steps = [step.name for step in self.planner.extractor.steps]
         return describe_curves(self.planner.index, self.warm_up.rescaling, steps)
+
+    def inputs(self, *, shows_items: bool = False) -> InputsFacts:
+        """Return the body of `GET /v1/index/inputs`: how items differ from the build's.
+
+        If `shows_items` is True, it includes the words in columns.
+        """
+        now_s = self.now()
+        return describe_shifts(
+            self.version, self.sketch, now_s, shows_items=shows_items
+        )
 
     @property
     def samples(self) -> list[Any]:
@@ -330,7 +347,11 @@ class ServedModel:
     def records(self) -> RecordAnswerer:
         """The fast path for requests about records. Use it only after the warm-up."""
         return RecordAnswerer(
-            self.translator, self.send_times.loop, self.all_sent, self.traffic.lacks
+            self.translator,
+            self.send_times.loop,
+            self.all_sent,
+            self.traffic.lacks,
+            self.sketch,
         )
 
     def sent(
@@ -341,7 +362,7 @@ class ServedModel:
             sent_s = self.now()
         features = self.planner.feature_names[outcome.row]
         self.all_sent([timed(request, outcome, features)], sent_s)
-        self.note(request.item, self.traffic)
+        self.note(request.item, outcome, self.traffic)
 
     def all_sent(self, answers: Sequence[Timed], sent_s: float) -> None:
         """Count answers whose last bytes were written at `sent_s`."""
@@ -359,10 +380,15 @@ class ServedModel:
         self.metrics.answered([timed(request, outcome, features)], sent_s)
         if outcome.label is not None:
             self.traffic.labels[outcome.label] += 1
-        self.note(request.item, self.traffic)
+        self.note(request.item, outcome, self.traffic)
 
-    def note(self, item: Item, traffic: TrafficCounts) -> None:
-        """Count in `traffic` what an item lacks, and a size that was not measured."""
+    def note(self, item: Item, outcome: Outcome, traffic: TrafficCounts) -> None:
+        """Note an answered item: what it lacks, a size not measured, and its values.
+
+        The former two are counted in `traffic`. Any thread may call this.
+        """
+        if self.sketch is not None:
+            self.sketch.offer(item, outcome)
         if item.gaps is not None:
             traffic.lacks(item.gaps)
         if not self.planner.index.covers(item.size):

@@ -327,3 +327,39 @@ class CurvesFacts(msgspec.Struct):
     quantile: float
     overhead: list[float]
     parts: list[PartFacts]
+
+
+class ShiftFacts(msgspec.Struct):
+    """Present items beside the build's, in one column or one number of the size."""
+
+    name: str
+    items: int  # Number of present items that were sampled
+    # Population stability index above `chance`; null if too few items have the number
+    psi: float | None
+    # Value that the index exceeds by chance in a twentieth of all cases
+    chance: float
+    # Names of the bins, the first for missing values; and shares of the build's items
+    # and of the present items
+    bins: list[str]
+    built: list[float]
+    now: list[float]
+
+
+class InputsFacts(msgspec.Struct):
+    """Answer of `GET /v1/index/inputs`: how present items differ from the build's.
+
+    `items` were sampled lately by this process, and `built_items` are the build's. Both
+    are 0 if the index does not say how its items are distributed, or if the server does
+    not compare. The `columns` with the largest differences come first. `answers`
+    compares present answers with the build's labels.
+    """
+
+    version: str
+    items: int
+    built_items: int
+    columns: list[ShiftFacts]
+    answers: ShiftFacts | None
+    # Mean share of a text's words that the build did not learn: of present texts, and
+    # of the build's held-out texts; null if unknown
+    unseen_words: float | None = None
+    built_unseen_words: float | None = None

@@ -318,7 +318,7 @@ class Batch:
         answer.budget_met = self._budget.spent <= self._budget.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._counts[key] += 1
-        self._served.note(result.item, self._traffic)
+        self._served.note(result.item, result.outcome, self._traffic)
         if answer.label is not None:
             self._traffic.labels[answer.label] += 1
         if (raw := self._drawn.pop(result.number, None)) is not None:

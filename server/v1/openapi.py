@@ -15,7 +15,7 @@ from ..http.openapi_parts import (
     in_query,
     ref,
 )
-from ..schema.facts import CurvesFacts, Health, IndexFacts, ModelsFacts
+from ..schema.facts import CurvesFacts, Health, IndexFacts, InputsFacts, ModelsFacts
 from ..schema.streams import JSON_LINES
 from ..schema.wire import (
     MSGPACK,
@@ -56,6 +56,7 @@ V1_STRUCTS = (
     Health,
     IndexFacts,
     CurvesFacts,
+    InputsFacts,
     ModelsFacts,
     BatchTerms,
     BatchItem,
@@ -82,6 +83,9 @@ def describe_v1() -> dict[str, Any]:
         "/v1/index": {"get": _show("Describe the index of a model.", IndexFacts)},
         "/v1/index/curves": {
             "get": _show("Show features' costs by item size.", CurvesFacts)
+        },
+        "/v1/index/inputs": {
+            "get": _show("Show how items differ from the build's.", InputsFacts)
         },
         "/v1/index/samples/{number}": {"get": _show_sample()},
         "/v1/models": {"get": call("List the models that are served.", models)},

@@ -74,6 +74,11 @@ async def show_curves(request: Request) -> Response:
     return json_reply(_served(request).curves())
 
 
+async def show_inputs(request: Request) -> Response:
+    """Answer `GET /v1/index/inputs`: how present items differ from the build's."""
+    return json_reply(_served(request).inputs(shows_items=shows_items(request)))
+
+
 async def show_sample(request: Request) -> Response:
     """Answer `GET /v1/index/samples/N`: sample item N of the index."""
     served = _served(request)

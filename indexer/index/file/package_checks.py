@@ -17,6 +17,7 @@ from polydom.models.scoring.regressor import Regressor
 
 from ..built_facts import BuiltExits, BuiltPlan, MetaFacts, check_curves, exits_of
 from ..fetches.stored_fetches import fault_of
+from ..input_reference import check_inputs
 from ..package import MOST_BITS, MOST_COLUMNS, Package, exit_costs
 from ..quality import OF_CLASSES, OF_NUMBERS
 
@@ -178,6 +179,9 @@ def _check_meta(package: Package) -> None:
             raise BadIndexFile(
                 f"damaged: it tells of {len(told)} candidates, and has {count}"
             )
+    if facts.inputs is not None:
+        widths = {feature.name: feature.width for feature in package.features}
+        check_inputs(facts.inputs, widths, package.labels)
     exits = exits_of(package.meta)
     if exits is None:
         return

@@ -71,6 +71,10 @@ Correct = Annotated[
     bool,
     typer.Option(help="While serving, correct costs if the machine becomes slower."),
 ]
+InputDrift = Annotated[
+    bool,
+    typer.Option(help="Compare a sample of the items with those of the build."),
+]
 Audit = Annotated[
     float,
     typer.Option(
@@ -204,6 +208,7 @@ def serve(
     rescale: Rescale = DEFAULTS.rescale,
     correct: Correct = DEFAULTS.correct,
     audit: Audit = DEFAULTS.audit,
+    input_drift: InputDrift = DEFAULTS.input_drift,
     mean_price: MeanPrice = None,
     body_limit: BodyLimit = DEFAULTS.body_limit,
     intake_limit: IntakeLimit = DEFAULTS.intake_limit,
@@ -254,6 +259,7 @@ def serve(
         correct=correct,
         rescale=rescale,
         audit=audit,
+        input_drift=input_drift,
         mean_price=mean_price,
         allow_changes=allow_changes,
         samples=who_sees_samples(samples, host, token_file),

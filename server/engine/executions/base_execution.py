@@ -193,10 +193,12 @@ class Execution(ABC):
         After an early exit from the features, this model is evaluated completely, and
         the outcome has the expected quality of the whole plan.
         """
-        outcome = self._concluded()
-        if self._request.explain:
+        outcome, sketch = self._concluded(), self._planner.sketch
+        sampled = sketch is not None and outcome.finished_s >= sketch.next_s
+        if sampled or self._request.explain:
             computed, failed = self._computed_set(), self._failed_set()
-            return replace(outcome, computed=computed, failed=failed)
+            values = self._row if sampled else None
+            return replace(outcome, computed=computed, failed=failed, values=values)
         return outcome
 
     def _concluded(self) -> Outcome:

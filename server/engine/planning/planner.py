@@ -26,6 +26,7 @@ from ..monitoring.answering_time import AnsweringTime
 from ..monitoring.cost_drift import LEAST_S, CostDrift
 from ..monitoring.exit_audit import ExitAudit
 from ..monitoring.feature_failures import FeatureFailures
+from ..monitoring.input_sketch import InputSketch
 from ..request import Request
 from .index_terms import (
     REMEMBERED,
@@ -84,6 +85,8 @@ class Planner:
         self.audit = ExitAudit(promised_shares(index), audit)
         self.barred = barred_class(index)
         self.failures = FeatureFailures(now)
+        # Compares items with the build's, if a server wants it; None otherwise
+        self.sketch: InputSketch | None = None
         # Costs of waiting, which no machine's speed changes; None if no feature waits
         self.waiting = waiting_costs(index.package)
         self.adopt(index, index.package)

@@ -80,7 +80,7 @@ def test_nothing_of_single_items_is_shown_where_nobody_wants_it(tmp_path: Path) 
         assert job == {"name": "job", "kind": "words"}
         reply = client.get("/v1/index/samples/0")
         assert (reply.status_code, reply.json()["code"]) == (404, "unknown_sample")
-        for path in ("/v1/index", "/v1/index/curves", "/v1/models", "/metrics"):
+        for path in ("/v1/index", "/v1/index/curves", "/v1/index/inputs", "/metrics"):
             assert "nurse" not in client.get(path).text
 
 

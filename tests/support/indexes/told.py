@@ -55,6 +55,14 @@ def facts_of(rows: int) -> dict[str, Any]:
             "curves": {"forest": [[50, 0.8, 0.5], [100, 0.9, 0.5]]},
         },
         "items": 200,
+        "inputs": {
+            "items": 150,
+            "columns": [
+                {"feature": "g0", "column": 1, "shares": [0.1, 0.4, 0.5], "edges": [3]},
+                {"feature": "g1", "shares": [0, 0.75, 0.25, 0], "values": [0, 2]},
+            ],
+            "labels": {"shares": [0, 0.5, 0.5, 0], "values": [0, 1]},
+        },
         "tested": 50,
         "skipped": [["row 7", "it has no label"]],
         "testing": {"budgets": [1e-3, 1e-2], "folds": None, "trainings": None},

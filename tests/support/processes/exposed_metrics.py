@@ -37,6 +37,10 @@ def exposed_labels(folder: Path) -> dict[str, set[str]]:
     # features of texts read no columns
     for name in ("missing_values_total", "unknown_values_total"):
         labels[f"polydom_{name}"] = {"model", "column"}
+    # a server has them if an index says how the build's items are distributed
+    labels["polydom_input_psi"] = {"model", "column"}
+    for name in ("input_sampled_items", "unseen_words_share"):
+        labels[f"polydom_{name}"] = {"model"}
     # a server has them if it has fetches
     labels["polydom_fetch_seconds_bucket"] = {"fetch", "state", "le"}
     for name in ("fetch_seconds_count", "fetch_seconds_sum"):

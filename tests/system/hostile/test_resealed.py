@@ -228,7 +228,7 @@ TRUE_OTHERWISE = {
     r"package\.meta\.(items|tested|skipped|remarks|observed|refitted).*": "other data",
     r"package\.meta\.found.*": "a threshold finds other shares of other data",
     r"package\.meta\.(learner|selection|search|testing|seed).*": "built in another way",
-    r"package\.meta\.(calibration|columns|gaps|warnings).*": "other data",
+    r"package\.meta\.(calibration|columns|gaps|inputs|warnings).*": "other data",
     r"package\.meta\.positive": "the other class may be the one to find",
 }
 
