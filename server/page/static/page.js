@@ -6,6 +6,7 @@ import { firstBudget, firstSize, readChoice, writeChoice } from "./choice.js";
 import { CurvesView } from "./curves_view.js";
 import { make } from "./dom.js";
 import { describeIndex } from "./index_words.js";
+import { InputsView } from "./inputs_view.js";
 import { LiveView, POLL_MS } from "./live_view.js";
 import { TryView } from "./try_view.js";
 
@@ -16,6 +17,9 @@ const view = { name: null, model: null, facts: null, curves: null, size: null, b
 const budgets = new BudgetView(find("buys"), { choose, showCurve: (...part) => curves.choose(...part) });
 const curves = new CurvesView(find("curves"));
 const live = new LiveView(find("live"));
+const inputs = new InputsView(find("inputs"));
+const POLLS = 5; // of each fifth poll, items are compared with the build's
+let polls = 0;
 const tries = new TryView(find("try"), {
   onsize: (size) => choose({ size: size.map((number, k) => number || view.size[k]) }),
   onanswer: ({ index_version: version }) => version !== view.facts.version && begin(),
@@ -78,6 +82,8 @@ function render() {
     ...(facts.unit === "s" ? [["chosen budget", view.budget]] : []),
     [`default ${limits.budget_ms} ms`, limits.budget_ms], [`most ${limits.max_budget_ms} ms`, limits.max_budget_ms]]);
   tries.begin(facts, view.model);
+  inputs.begin();
+  polls = 0;
   show();
 }
 
@@ -121,6 +127,7 @@ async function poll() {
   if (!isWell && !(await begin())) return;
   try {
     const { versions, costFactor } = live.add(await ask("metrics", { form: "text" }), Date.now());
+    if (polls++ % POLLS === 0) inputs.show(await ask(withModel("v1/index/inputs", view.model)));
     if (versions.size && !versions.has(view.facts.version)) await begin();
     if (Math.abs(costFactor - view.facts.drift) > 0.01) {
       view.facts.drift = costFactor;
