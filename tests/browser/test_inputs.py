@@ -51,7 +51,7 @@ def test_a_column_that_moved_is_shown_with_its_shares(
             expect(rows.first).to_contain_text("age")
             age = inputs.locator(".shifts table").first
             last = age.locator("tbody tr").last
-            expect(last).to_contain_text(re.compile("above .* 100 %"))
+            expect(last).to_contain_text(re.compile("above.*100 %"))
             expect(inputs.locator("caption", has_text="answers")).to_be_visible()
             assert find_faults(page) == []
 
