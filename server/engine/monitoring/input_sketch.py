@@ -25,9 +25,9 @@ from ..request import Outcome
 from .described_columns import Described, describe_column, with_distinct_names
 from .stability import chance_level, stability_index
 
-# At most one item in GAP_S seconds is sampled, so that a sketch takes at most a few
-# thousandths of the time.
-GAP_S = 1e-3
+# At most one item in GAP_S seconds is sampled, so that a sketch takes at most half a
+# hundredth of the time.
+GAP_S = 2e-3
 WORDS_GAP_S = 0.02  # the same for texts whose words are looked up, which takes longer
 # Items are counted in two halves. The newer half becomes the older one after at least
 # HALF_S seconds and HALF_ITEMS sampled items.
@@ -42,6 +42,7 @@ ALL = -1  # mask of all features
 BINS = MOST_VALUES + 2
 MASKS = 1024  # masks of features whose columns are remembered
 Floats = NDArray[np.float64]
+Row = NDArray[np.float32]
 
 
 class Shift(NamedTuple):
@@ -114,7 +115,7 @@ class InputSketch:
             if isinstance(function, TermScores):
                 self._vocabulary = function.learned
         self._next_words_s = -np.inf
-        self._waiting: deque[tuple[Floats, int, Size, str | float]] = deque()
+        self._waiting: deque[tuple[Row, int, Size, str | float]] = deque()
         self._unseen: list[float] = []
         self._lock = Lock()
         self._halves = [_Half(self._bins.zeros()), _Half(self._bins.zeros())]
@@ -145,7 +146,7 @@ class InputSketch:
 
     def add(
         self,
-        row: NDArray[np.float32],
+        row: Row,
         computed: int,
         size: Size,
         answer: str | float,
@@ -157,8 +158,7 @@ class InputSketch:
         computed. `answer` is the class or the number that was answered at `now_s`.
         """
         self.next_s = now_s + self._gap_s
-        own = row[self._places].astype(np.float64)
-        self._waiting.append((own, computed, size, answer))
+        self._waiting.append((row[self._places], computed, size, answer))
         if len(self._waiting) >= AT_ONCE:
             with self._lock:
                 self._count(now_s)
@@ -182,15 +182,17 @@ class InputSketch:
             return
         columns, sizes = len(self._places), self._sizes
         rows = np.empty((len(taken), columns + sizes + 1))
-        for out, (own, computed, size, answer) in zip(rows, taken, strict=True):
-            out[:columns] = own
+        given, masks, numbers, answers = zip(*taken, strict=True)
+        rows[:, :columns] = given
+        if sizes:
+            rows[:, columns:-1] = np.reshape(numbers, (-1, sizes))
+        rows[:, -1] = [
+            self._codes.get(one, -1.0) if isinstance(one, str) else one
+            for one in answers
+        ]
+        for out, computed in zip(rows, masks, strict=True):
             if computed != ALL:
                 out[:columns][self._absent_in(computed)] = np.inf
-            if sizes:
-                out[columns:-1] = size
-            out[-1] = (
-                self._codes.get(answer, -1.0) if isinstance(answer, str) else answer
-            )
         if newer.items >= self._half_items and now_s - newer.began_s >= self._half_s:
             newer = _Half(self._bins.zeros())
             self._halves = [self._halves[1], newer]
