@@ -91,9 +91,19 @@ def read_labelled(
             rows = drawn(_counted(source.rows, on_progress), limit, seed)
         remarks = source.remarks()
         _refuse_unlabelled(path, label, rows, source.names())
+    return usable(path, rows, index, package)._replace(remarks=remarks)
+
+
+def usable(
+    path: Path, rows: Iterable[Row], index: Index, package: Package
+) -> LabelledItems:
+    """Return the rows that are items with labels, and the numbers of the others.
+
+    Raises BadInput, naming `path`, if no item can be used.
+    """
     sorted_items = _sort(rows, index, package)
     _refuse_nothing(path, sorted_items, package)
-    return sorted_items._replace(remarks=remarks)
+    return sorted_items
 
 
 def class_name(label: Any) -> str:
@@ -160,18 +170,24 @@ def _sort(rows: Iterable[Row], index: Index, package: Package) -> LabelledItems:
         except BadItem as error:
             unreadable.append((name, str(error)))
             continue
-        if package.numeric:
-            label = _number(given)
-            if label is None:
-                unreadable.append((name, f"the label {str(given)[:40]!r} is no number"))
-                continue
-        else:
-            label = _known_name(given, known)
+        label = read_label(given, package.numeric, known)
+        if label is None:
+            unreadable.append((name, f"the label {str(given)[:40]!r} is no number"))
+            continue
         if known and label not in known:
             foreign[label] += 1
         everything = payload if whole is None else whole
         items.append(LabelledItem(name, payload, label, item.size, everything))
     return LabelledItems(items, unreadable, unlabelled, dict(foreign), [])
+
+
+def read_label(label: Any, numeric: bool, known: frozenset[str]) -> str | None:
+    """Return a label as text, in the form that the index knows.
+
+    `known` are the classes of the index. Returns None if the index answers with numbers
+    and the label is none.
+    """
+    return _number(label) if numeric else _known_name(label, known)
 
 
 def _is_none(label: Any) -> bool:

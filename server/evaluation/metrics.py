@@ -11,12 +11,13 @@ import numpy as np
 from msgspec import UNSET, UnsetType, structs
 from numpy.typing import NDArray
 
+from polydom.indexer.index.package import Package
 from polydom.models import measures
 
 from ..schema.wire import Answer
 from .comparison import Comparison, Reply
 from .fetch_metrics import report_fetches
-from .predictors import Predictor
+from .predictors import Predictor, Prior
 from .results import (
     BaselineResult,
     Bought,
@@ -452,6 +453,30 @@ class NumericMetrics(Metrics):
             if isinstance(interval, tuple):
                 lies.append(interval[0] <= label <= interval[1])
         return float(np.mean(lies)) if lies else None
+
+
+def metrics_of(
+    comparison: Comparison,
+    predictors: Sequence[Predictor],
+    package: Package,
+    prior: Prior,
+) -> Metrics:
+    """Return the metrics of predictors by the measure of an index.
+
+    `package` is that of the index, and `prior` its prior.
+    """
+    common = comparison, predictors, str(package.meta.get("unit", "s"))
+    if prior.said.value is not None:
+        return NumericMetrics(*common, package.measure, prior.said.value)
+    goal = package.meta.get("goal", {})
+    return ClassMetrics(
+        *common,
+        package.labels,
+        package.measure,
+        package.confusion_costs,
+        package.positive,
+        goal.get("beta", 1.0),
+    )
 
 
 def _forecasts(own: Codes, scores: Floats | None) -> Forecasts:

@@ -210,6 +210,44 @@ class EarlyResult(msgspec.Struct):
     whole: Forecasts
 
 
+class AnsweredGroup(msgspec.Struct, kw_only=True):
+    """Recorded answers that have something in common, and how good they are."""
+
+    name: str  # What they have in common: a version, a reason, or features
+    answers: int
+    share: float  # Share of all labelled answers
+    # `quality`, `quality_error`, `accuracy` and `standard_error`: as in `Result`
+    quality: float | None
+    quality_error: float | None
+    accuracy: float | UnsetType = UNSET
+    standard_error: float | None
+    # Mean of the expected qualities that the answers state
+    expected_quality: float
+    in_time: float  # Share of answers inside their budgets
+    right_in_time: float | UnsetType = UNSET  # For classes: share right and in time
+    # Quantiles of the milliseconds from a request's first byte to its answer
+    p50_ms: float
+    p99_ms: float
+
+
+class AnsweredEvaluation(msgspec.Struct, kw_only=True):
+    """How good the answers were that a server recorded, once labels are known."""
+
+    record: str  # The folder of recorded answers
+    labels: str  # The file of labels
+    measure: str  # The measure of quality, as of the index
+    task: Task
+    recorded: int  # Number of recorded answers, with and without labels
+    unmatched: int  # Number of labels without a recorded answer
+    errors: dict[str, int]  # Number of recorded errors by code
+    unreadable: int  # Number of lines that were cut off
+    all: AnsweredGroup
+    by_version: list[AnsweredGroup]
+    # By the reason of answers, "" for none, and by their features
+    by_reason: list[AnsweredGroup]
+    by_plan: list[AnsweredGroup]
+
+
 class Evaluation(msgspec.Struct, kw_only=True):
     """The results of one run of `polydom evaluate`."""
 

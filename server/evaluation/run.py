@@ -20,7 +20,7 @@ from ..schema.wire import Answer, Terms
 from .comparison import Comparison
 from .item_vectors import with_vectors
 from .labelled_items import LabelledItems, read_labelled
-from .metrics import ClassMetrics, Metrics, NumericMetrics
+from .metrics import ClassMetrics, metrics_of
 from .predictors import (
     IndexWithin,
     OwnModel,
@@ -30,6 +30,7 @@ from .predictors import (
     fixed_plans,
     split_target,
 )
+from .recorded_answers import RecordedAnswers, label_recorded
 from .results import Evaluation
 from .simulated_fetches import SimulatedFetches, SkippingClock, refuse_simulation
 
@@ -60,7 +61,7 @@ class EvaluationRun:
     """
 
     index: Path
-    test: Path
+    test: Path  # Labelled items, or the folder of `recorded`
     amounts: list[float]
     features: Sequence[Path] = ()
     server: Server | None = None
@@ -75,6 +76,7 @@ class EvaluationRun:
     fetches: Sequence[Path] = ()
     simulate_fetches: bool = False
     max_price: float | None = None
+    recorded: RecordedAnswers | None = None  # Answered again in place of `test`
     progress: Progress = field(default_factory=Silence)
     labelled: LabelledItems = field(init=False)
     comparison: Comparison = field(init=False)
@@ -90,18 +92,7 @@ class EvaluationRun:
             split_target(target)
         self._index, self._package = load_index(self.index)
         self.unit = str(self._package.meta.get("unit", "s"))
-        self.labelled = read_labelled(
-            self.test,
-            self._index,
-            self._package,
-            label=self.label,
-            separator=self.separator,
-            encoding=self.encoding,
-            limit=self.limit,
-            seed=self.seed,
-            whole=bool(self.against),
-            progress=self.progress,
-        )
+        self.labelled = self._read_items()
         if self.fetches:
             self.labelled = with_vectors(
                 self.labelled, self.fetches, self._index, self._package, self.progress
@@ -125,6 +116,23 @@ class EvaluationRun:
             repeat=self.repeat,
             seed=self.seed,
             now=self._clock,
+        )
+
+    def _read_items(self) -> LabelledItems:
+        if self.recorded is not None:
+            read = self._index, self._package, self.limit, self.seed
+            return label_recorded(self.test, self.recorded, *read)
+        return read_labelled(
+            self.test,
+            self._index,
+            self._package,
+            label=self.label,
+            separator=self.separator,
+            encoding=self.encoding,
+            limit=self.limit,
+            seed=self.seed,
+            whole=bool(self.against),
+            progress=self.progress,
         )
 
     def __enter__(self) -> Self:
@@ -204,7 +212,8 @@ class EvaluationRun:
         comparison, amounts = self.comparison, self.amounts
         if not comparison.trials:
             raise BadInput("nothing was asked, so there are no results")
-        metrics = self._metrics()
+        given = self.comparison, self._predictors, self._package, self._prior
+        metrics = metrics_of(*given)
         confusion = None
         if isinstance(metrics, ClassMetrics):
             confusion = metrics.confusion(amounts.index(chosen), chosen)
@@ -234,21 +243,6 @@ class EvaluationRun:
             confusion=confusion,
             early=early,
             simulated_fetches=self.simulate_fetches,
-        )
-
-    def _metrics(self) -> Metrics:
-        package, prior = self._package, self._prior.said.value
-        common = self.comparison, self._predictors, self.unit
-        if prior is not None:
-            return NumericMetrics(*common, package.measure, prior)
-        goal = package.meta.get("goal", {})
-        return ClassMetrics(
-            *common,
-            package.labels,
-            package.measure,
-            package.confusion_costs,
-            package.positive,
-            goal.get("beta", 1.0),
         )
 
     def remarks(self) -> list[str]:

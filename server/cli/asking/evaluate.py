@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 import typer
@@ -16,7 +16,8 @@ from ..options import AsJson, Encoding, Exact, FeatureFiles, IndexFile, Separato
 from ..process import prints_to_stderr
 
 if TYPE_CHECKING:
-    from ...evaluation.results import Evaluation
+    from ...evaluation.recorded_answers import RecordedAnswers
+    from ...evaluation.results import AnsweredEvaluation, Evaluation
     from ...evaluation.run import EvaluationRun, Server
 
 UNBROKEN = 500  # width in columns for a file or pipe, so that lines are not wrapped
@@ -24,12 +25,33 @@ UNBROKEN = 500  # width in columns for a file or pipe, so that lines are not wra
 
 # The options for the items,
 TestItems = Annotated[
-    Path,
+    Path | None,
     typer.Argument(
-        metavar="TEST",
+        metavar="[TEST]",
         help="Labelled items: a folder with one for each class, or a .jsonl, .csv, "
-        ".tsv or .parquet file.",
+        ".tsv or .parquet file. Not with --record.",
+        show_default=False,
     ),
+]
+RecordFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--record",
+        metavar="FOLDER",
+        help="Evaluate what a server answered, as `polydom serve --record FOLDER` "
+        "wrote it. With --budgets, INDEX also answers these items again.",
+    ),
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --record: .csv, .tsv, .jsonl or .parquet file of labels, with the "
+        "ids of the requests.",
+    ),
+]
+IdName = Annotated[
+    str, typer.Option("--id", help="With --record: column of FILE with the ids.")
 ]
 LabelName = Annotated[
     str, typer.Option(help="Column or key with the labels; folders need none.")
@@ -46,9 +68,10 @@ Repeat = Annotated[
 ]
 # the options for the predictors,
 Budgets = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="B,B,...",
+        show_default=False,
         help="Budgets of one item, separated by commas: milliseconds, or amounts"
         " in the index's unit if that is not time.",
     ),
@@ -70,7 +93,8 @@ Url = Annotated[
     ),
 ]
 ModelName = Annotated[
-    str | None, typer.Option(help="With --url: name of the model on the server.")
+    str | None,
+    typer.Option(help="With --url or --record: name of the model on the server."),
 ]
 TokenFile = Annotated[
     Path | None,
@@ -118,9 +142,12 @@ Html = Annotated[
 
 def evaluate(
     index: IndexFile,
-    test: TestItems,
-    budgets: Budgets,
+    test: TestItems = None,
+    budgets: Budgets = None,
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
+    record: RecordFolder = None,
+    labels: Labels = None,
+    id_name: IdName = "id",
     label: LabelName = "label",
     separator: Separator = None,
     encoding: Encoding = None,
@@ -144,24 +171,38 @@ def evaluate(
     The index is compared with your own estimators and with three baselines: its prior,
     its cheapest plan and its largest plan, which have no time limit. All of them
     predict the first item, then the next item, and so on. After Ctrl-C, the results so
-    far are shown.
+    far are shown. With --record, what a server answered is evaluated.
     """
     from polydom.indexer.progress_bars import ProgressBars
 
     from ...evaluation.run import EvaluationRun
     from ...page.report import refuse_report, write_report
 
-    amounts = read_budgets(budgets)
-    chosen = amounts[-1] if confusion is None else confusion
-    if chosen not in amounts:
+    if (record is None) == (test is None) or (record is None) != (labels is None):
+        raise typer.BadParameter("give TEST and --budgets, or --record and --labels")
+    if budgets is None and record is None:
+        raise typer.BadParameter("give some, such as 1,2,5,20", param_hint="--budgets")
+    amounts = [] if budgets is None else read_budgets(budgets)
+    chosen = amounts[-1] if amounts and confusion is None else confusion
+    if chosen is not None and chosen not in amounts:
         raise BadInput(f"--confusion {chosen:g} is none of --budgets {budgets}")
-    server = read_server(url, model, token_file)
+    of_server = model if url is not None or record is None else None
+    server = read_server(url, of_server, token_file)
     if html is not None:
         refuse_report(html)
+    answered = recorded = None
+    if record is not None and labels is not None:
+        columns = Columns(id_name, label, separator, encoding)
+        recorded, answered = _read_answered(index, record, labels, columns, model)
+    if chosen is None:
+        _report(None, answered, as_json=as_json)
+        return
+    read = test or record
+    assert read is not None
     with prints_to_stderr():
         run = EvaluationRun(
             index=index,
-            test=test,
+            test=read,
             amounts=amounts,
             features=features,
             server=server,
@@ -176,6 +217,7 @@ def evaluate(
             fetches=fetches,
             simulate_fetches=simulate_fetches,
             max_price=max_price,
+            recorded=recorded,
             progress=ProgressBars(threaded=False),
         )
         _say(run.remarks())
@@ -183,15 +225,35 @@ def evaluate(
         found = run.results(chosen)
     _say(run.remarks_on(found))
     if html is not None:
-        names = readable(index.name), readable(test.name)
+        names = readable(index.name), readable(read.name)
         title = f"{names[0]} on {found.items:,} items of {names[1]}"
         write_report(html, "evaluation_report", title, found)
-    if as_json:
-        typer.echo(json.dumps(msgspec.to_builtins(found)))
-    else:
-        _show(found)
+    _report(found, answered, as_json=as_json)
     if not complete:
         raise typer.Exit(130)
+
+
+class Columns(NamedTuple):
+    """How a file of labels is written: as the arguments of `read_labels`."""
+
+    id: str
+    label: str
+    separator: str | None
+    encoding: str | None
+
+
+def _read_answered(
+    index: Path, record: Path, labels: Path, columns: Columns, model: str | None
+) -> "tuple[RecordedAnswers, AnsweredEvaluation]":
+    """Return the recorded answers with labels, and how good they are."""
+    from ...engine.loading import load_index
+    from ...evaluation.recorded_answers import read_labels, read_recorded
+    from ...evaluation.recorded_results import evaluate_recorded
+
+    recorded = read_recorded(record, read_labels(labels, *columns), model)
+    _say(recorded.remarks())
+    answered = evaluate_recorded(recorded, *load_index(index), record, labels)
+    return recorded, answered
 
 
 def _carry_out(run: "EvaluationRun") -> bool:
@@ -255,12 +317,25 @@ def _say(remarks: Iterable[str]) -> None:
         typer.echo(remark, err=True)
 
 
-def _show(found: "Evaluation") -> None:
+def _report(
+    found: "Evaluation | None", answered: "AnsweredEvaluation | None", *, as_json: bool
+) -> None:
+    """Print the results of an evaluation, and of recorded answers."""
     from rich.console import Console
 
+    from ..reports.answered_report import show_answered
     from ..reports.evaluation_report import show
 
+    if as_json:
+        told = {} if found is None else msgspec.to_builtins(found)
+        if answered is not None:
+            told["answered"] = msgspec.to_builtins(answered)
+        typer.echo(json.dumps(told))
+        return
     console = Console()
     if not console.is_terminal:
         console.width = UNBROKEN
-    show(found, console)
+    if answered is not None:
+        show_answered(answered, console)
+    if found is not None:
+        show(found, console)

@@ -161,7 +161,8 @@ RecordFolder = Annotated[
     typer.Option(
         "--record",
         metavar="FOLDER",
-        help="Folder of files of answers with their items, in JSON Lines.",
+        help="Folder for answers with their items, which `polydom evaluate --record` "
+        "reads.",
     ),
 ]
 RecordShare = Annotated[

@@ -423,3 +423,24 @@ def test_evaluate_takes_fetched_columns_from_the_table_unless_told_not_to(
         code, _, err = run(capsys, *arguments, *options)
         assert code == 1
         assert said in err
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        ["--budgets=5"],
+        ["TEST"],
+        ["TEST", "--record=."],
+        ["--record=."],
+        ["--labels=x.csv", "--budgets=5"],
+        ["TEST", "--labels=x.csv", "--budgets=5"],
+    ],
+)
+def test_items_come_from_a_file_or_from_recorded_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str]
+) -> None:
+    code, _, err = run(capsys, "evaluate", tmp_path / "none.pdx", *given)
+    assert code == 2
+    assert "give " in err
+    assert "--budgets" in err
