@@ -50,6 +50,7 @@ class One(Repository):
         planner = Planner(index, extractor, now=lambda: NOW_S, corrects=False)
         self.queue, self.settings = WorkQueue(), Settings()
         self.held_bytes, self.no_model = HeldBytes(1 << 20), Metrics()
+        self.answer_log = None
         self.served = ServedModel(Translator(planner, self.settings), self.queue)
         self.served.ready = True
 
