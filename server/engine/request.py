@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from polydom.features.items import Item
 
+from ..schema.request_ids import RequestIds
 from ..schema.wire import Fetched, OnInfeasible, Reason
 from .budget import Budget
 from .send_time import SendTime
@@ -17,9 +18,9 @@ from .send_time import SendTime
 class Caller:
     """The client at the other end of a connection, who waits for an answer."""
 
-    __slots__ = ("ended", "gone", "prompt", "read_s")
+    __slots__ = ("ended", "gone", "ids", "prompt", "read_s")
 
-    def __init__(self, *, prompt: bool = False) -> None:
+    def __init__(self, *, prompt: bool = False, ids: RequestIds | None = None) -> None:
         self.gone = False  # True once the connection is lost
         # True if the caller has announced to send no more, but may still read
         self.ended = False
@@ -28,6 +29,8 @@ class Caller:
         # Monotonic time when the first byte of the last request was read; if other
         # requests were read first, it is later than the arrival
         self.read_s = 0.0
+        # The ids of the request that is being answered, until its answer is written
+        self.ids = ids
 
 
 class FetchOutcome(msgspec.Struct, frozen=True):
@@ -72,6 +75,7 @@ class Request(msgspec.Struct, frozen=True):
     explain: bool = False  # True to tell what became of each feature
     # What became of the index's fetches; None if the item lacks no column of a fetch
     fetches: FetchOutcome | None = None
+    ids: RequestIds | None = None  # The ids that the caller gave it, if any
 
     def out_s(self, finished_s: float) -> float:
         """Estimate when an answer that is finished at `finished_s` will be sent."""

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ..engine.request import Caller
 from ..errors import Failure, Overloaded
 from ..runtime.admission import Admission, HeldBytes
+from ..schema.request_ids import NAMES, line_of, read_ids
 from .flow import Flow, ReaderWatch
 from .loop_turn import turn_of
 from .raw_request import (
@@ -39,9 +40,9 @@ from .rests import rests_of, seconds_unread
 # the offer (RFC 9110, 7.8). But the parser would not, and would treat the request's
 # body as bytes of the other protocol.
 _OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
-# Headers that say whether the caller waits for "100 Continue", and whether the
-# connection stays open.
-_SAYING = (b"expect", b"connection")
+# Headers that say whether the caller waits for "100 Continue", whether the connection
+# stays open, and by which ids the caller follows the request.
+_SAYING = frozenset((b"expect", b"connection")) | NAMES
 _EMPTY_LINES = re.compile(rb"[\r\n]*")
 _LINE_END = re.compile(rb"\r?\n")
 # Seconds for which a refused caller can read the reason, before the connection closes.
@@ -462,14 +463,17 @@ class HttpProtocol(HttpToolsProtocol):
         self._request.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header to the request; note if it is `expect` or `connection`."""
+        """Add a header to the request; note what it says if it is in `_SAYING`."""
         name = name.lower()
         request = self._request
         request.section.append((name, value))
         if name in _SAYING:
-            request.names_connection = request.names_connection or name == b"connection"
-            if name == b"expect" and value.lower() == b"100-continue":
-                request.expects_continue = True
+            if name == b"connection":
+                request.names_connection = True
+            elif name == b"expect":
+                request.expects_continue |= value.lower() == b"100-continue"
+            else:
+                request.naming += line_of(name, value)
 
     def on_headers_complete(self) -> None:
         """Start an ASGI cycle, unless the request may be answered without one.
@@ -480,6 +484,8 @@ class HttpProtocol(HttpToolsProtocol):
         if why := self._exceeded_limit():
             raise _Refused(why)
         request.section = []
+        if request.naming:
+            self.caller.ids = read_ids(request.naming)
         parser = self.parser
         offers = parser.should_upgrade()
         if offers and self._has_body():
@@ -519,6 +525,9 @@ class HttpProtocol(HttpToolsProtocol):
         if planned is not None:
             state["planned"] = planned
         super().on_headers_complete()
+        if self.caller.ids is not None:
+            default = self.cycle.default_headers
+            self.cycle.default_headers = [*default, *self.caller.ids.headers()]
         self.headers = []  # otherwise uvicorn would find the offered upgrade again
         if expects and self.cycle.keep_alive:
             # The answer may be sent before the body comes, and then nobody knows if the
@@ -627,8 +636,11 @@ class HttpProtocol(HttpToolsProtocol):
         request = self._request
         request.answerer, request.pieces = None, []
         default = self.server_state.default_headers
-        keeps = request.keeps
-        self._send(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
+        keeps, ids, more = request.keeps, self.caller.ids, b""
+        if ids is not None:
+            self.caller.ids, more = None, ids.lines
+        reply = self._replies.ok(default, answer, keeps=keeps, more=more)
+        self._send(reply, keeps=keeps)
 
     def _send(self, reply: bytes, *, keeps: bool, count: int = 1) -> None:
         """Write replies to `count` requests; close the connection unless `keeps`."""
@@ -662,6 +674,7 @@ class HttpProtocol(HttpToolsProtocol):
         Uvicorn calls this when an answer is complete.
         """
         super().on_response_complete()
+        self.caller.ids = None
         if self.transport.is_closing():
             self._reader.start()
         elif self._flow.unparsed:

@@ -91,16 +91,19 @@ class RawReplies:
         self._default: list[Header] | None = None
         self._start = self._kept = self._closed = b""
 
-    def ok(self, default: list[Header], body: bytes, *, keeps: bool) -> bytes:
+    def ok(
+        self, default: list[Header], body: bytes, *, keeps: bool, more: bytes = b""
+    ) -> bytes:
         """Return the bytes of a JSON response with status 200.
 
         `default` is uvicorn's list of default headers. Uvicorn makes a new list when a
         header changes, so bytes built from the same list object are reused. If not
-        `keeps`, the response says that the connection closes.
+        `keeps`, the response says that the connection closes. `more` has the lines of
+        further headers.
         """
         if default is not self._default:
             self._build_shared(default)
-        end = b"" if keeps else b"connection: close\r\n"
+        end = more if keeps else more + b"connection: close\r\n"
         return b"%b%d\r\n%b\r\n%b" % (self._start, len(body), end, body)
 
     def refusal(

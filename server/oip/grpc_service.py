@@ -18,6 +18,7 @@ from ..answer_log.line import Entrance
 from ..engine.request import Caller
 from ..http.headers import Headers
 from ..runtime.work_queue import run_in_thread, run_off_loop
+from ..schema.request_ids import NAMES, RequestIds, line_of, read_ids
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt, Settings
 from .grpc_calls import Intake, abort, receive
 from .grpc_health import HEALTH, GrpcHealth
@@ -112,7 +113,7 @@ class GrpcService:
 
     async def _call(self, name: str, _: object, context: Any) -> Message:
         """Answer one request of method `name`; an error ends the call with a status."""
-        facts = _RequestFacts(time.monotonic())
+        facts = _facts_of(context)
         try:
             return await self._answer(name, facts, context)
         except Exception as error:
@@ -123,7 +124,7 @@ class GrpcService:
 
     async def _stream(self, _: object, context: Any) -> AsyncIterator[Message]:
         """Answer the requests of a stream one by one; their errors do not end it."""
-        facts = _RequestFacts(time.monotonic())
+        facts = _facts_of(context)
         try:
             self._check_token(STREAM, context)
             with self.intake.streams.take() as readings:
@@ -213,13 +214,13 @@ class GrpcService:
             inference = await run_off_loop(
                 inference_of, asked, declared, size=asked.weight
             )
-            inferred = await self._inferred(inference, facts.arrived_s, context)
+            inferred = await self._inferred(inference, facts, context)
             return response_of(inferred, raw=bool(asked.raw)), inferred
 
     async def _inferred(
-        self, inference: InferRequest, arrived_s: float, context: Any
+        self, inference: InferRequest, facts: "_RequestFacts", context: Any
     ) -> InferResponse:
-        caller = Caller()
+        caller, arrived_s = Caller(ids=facts.ids), facts.arrived_s
         waited_s = time.monotonic() - arrived_s
         caller_timeout_s = context.time_remaining()
         if caller_timeout_s is not None:
@@ -238,6 +239,7 @@ class _RequestFacts:
     """Facts about a request that are needed to report its error."""
 
     arrived_s: float
+    ids: RequestIds | None  # Those in the call's metadata
     model: str = ""
     id: str = ""
 
@@ -250,6 +252,15 @@ class _Answer(NamedTuple):
 
     message: Message
     inferred: InferResponse | None
+
+
+def _facts_of(context: Any) -> _RequestFacts:
+    """Return the facts about a call that begins, and give its ids back at its end."""
+    ids = read_ids(b"".join(line_of(*h) for h in _headers(context) if h[0] in NAMES))
+    if ids is not None:
+        given_back = [(name.decode(), value.decode()) for name, value in ids.headers()]
+        context.set_trailing_metadata(given_back)
+    return _RequestFacts(time.monotonic(), ids)
 
 
 def _headers(context: Any) -> Headers:

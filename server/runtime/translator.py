@@ -102,6 +102,7 @@ class Translator:
             bool(terms.exact) or terms.threshold is not None,
             terms.threshold,
             bool(terms.explain),
+            ids=caller.ids,
         )
 
     def _check_threshold(self, threshold: float) -> None:

@@ -1,0 +1,96 @@
+"""The ids by which callers follow a request: `x-request-id` and `traceparent`."""
+
+import re
+
+import msgspec
+
+# The names of the headers that `read_ids` reads.
+NAMES = frozenset((b"x-request-id", b"traceparent", b"tracestate"))
+# Visible ASCII only: no other character may reach a reply's headers or a log.
+_ID = rb"[!-~]{1,128}"
+# W3C Trace Context, 3.2: version, trace id, parent id and flags. Bit 0 of the flags is
+# "sampled", and bit 1 "the trace id is random"; nothing else is known of them.
+_TRACE = rb"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-"
+_FLAGS = 0b11
+# The lines of most requests: they are given back as they are.
+_USUAL = re.compile(
+    rb"(?:x-request-id: (%b)\r\n)?(?:traceparent: (00%b0[0-3])\r\n)?" % (_ID, _TRACE)
+)
+_ONE_ID = re.compile(_ID)
+# A later version may have more behind a further dash.
+_PARENT = re.compile(rb"(?!ff)[0-9a-f]{2}(%b)([0-9a-f]{2})(-.*)?" % _TRACE, re.DOTALL)
+# Longest `tracestate` in bytes that is passed on (W3C Trace Context, 3.3.1.5).
+_LONGEST_STATE = 512
+
+
+class RequestIds(msgspec.Struct, frozen=True, gc=False):
+    """The ids by which a caller follows a request through several services."""
+
+    lines: bytes  # The headers of the reply, each with its line end
+    request_id: bytes  # 1 to 128 visible ASCII characters; b"" if none came
+    # Version 00, with the caller's span as parent: 55 bytes; b"" if none came
+    traceparent: bytes
+    tracestate: bytes = b""  # As received; b"" without a `traceparent`
+
+    @property
+    def trace_id(self) -> str:
+        """The trace's id, 32 lower-case hexadecimal digits; "" without a trace."""
+        return self.traceparent[3:35].decode()
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers of the reply, as names and values."""
+        pairs = (
+            (b"x-request-id", self.request_id),
+            (b"traceparent", self.traceparent),
+        )
+        return [pair for pair in pairs if pair[1]]
+
+
+def line_of(name: bytes, value: bytes) -> bytes:
+    """Return a header as the line that `read_ids` reads; `name` is in lower case."""
+    return b"%b: %b\r\n" % (name, value)
+
+
+def read_ids(lines: bytes) -> RequestIds | None:
+    """Return the ids in the lines of headers whose names are in `NAMES`.
+
+    A header that is malformed, or given twice, is ignored. `tracestate` may come in
+    several headers. Returns None if no id is left.
+    """
+    usual = _USUAL.fullmatch(lines)
+    if usual is not None and lines:
+        request_id, traceparent = usual.groups(b"")
+        return RequestIds(lines, request_id, traceparent)
+    given: dict[bytes, list[bytes]] = {name: [] for name in NAMES}
+    for line in lines.split(b"\r\n")[:-1]:
+        name, _, value = line.partition(b": ")
+        given[name].append(value.strip(b" \t"))
+    request_id = _only(given[b"x-request-id"])
+    request_id = request_id if _ONE_ID.fullmatch(request_id) else b""
+    traceparent = _read_parent(_only(given[b"traceparent"]))
+    state = b",".join(given[b"tracestate"])
+    state = state if traceparent and len(state) <= _LONGEST_STATE else b""
+    return make_ids(request_id, traceparent, state)
+
+
+def make_ids(
+    request_id: bytes, traceparent: bytes, tracestate: bytes
+) -> RequestIds | None:
+    """Return ids that are known to be well formed; None if there is none."""
+    if not (request_id or traceparent):
+        return None
+    ids = RequestIds(b"", request_id, traceparent, tracestate)
+    lines = b"".join(line_of(*header) for header in ids.headers())
+    return RequestIds(lines, request_id, traceparent, tracestate)
+
+
+def _only(values: list[bytes]) -> bytes:
+    return values[0] if len(values) == 1 else b""
+
+
+def _read_parent(value: bytes) -> bytes:
+    """Return a `traceparent` in version 00, without unknown flags; b"" if malformed."""
+    found = _PARENT.fullmatch(value)
+    if found is None or (found[3] and value.startswith(b"00")):
+        return b""
+    return b"00%b%02x" % (found[1], int(found[2], 16) & _FLAGS)
