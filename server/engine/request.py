@@ -1,6 +1,7 @@
 """A request with its budget, terms and caller; and the outcome of a request."""
 
 import math
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -33,6 +34,21 @@ class Caller:
         self.ids = ids
 
 
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """What one part of the work on an item took: a feature, a fetch or the model."""
+
+    kind: Literal["feature", "fetch", "model"]
+    name: str  # The name of the feature or the fetch; "model"
+    # `began_s`, `ended_s`: on the planner's clock. Of a fetch: when it was asked for,
+    # and when its values came or it was given up.
+    began_s: float
+    ended_s: float
+    # Predicted cost in the index's unit; of a fetch, how long it could be waited for
+    planned: float
+    left: float  # What was left of the budget for the plan when the part began
+    failed: bool = False
+
+
 class FetchOutcome(msgspec.Struct, frozen=True):
     """What became of the fetches of one record."""
 
@@ -46,6 +62,7 @@ class FetchOutcome(msgspec.Struct, frozen=True):
     # Expected quality if every fetch that the record has the key of had come in time;
     # 0 unless `on_infeasible` is "error"
     possible: float = 0.0
+    parts: tuple[Part, ...] = ()  # Of the fetches, if the request is `timed`
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -72,7 +89,8 @@ class Request(msgspec.Struct, frozen=True):
     # Score in [0, 1] from which the positive of two classes is chosen; None for the
     # model's own. Then no plan and no model stops early: `exact` is True.
     threshold: float | None = None
-    explain: bool = False  # True to tell what became of each feature
+    explain: bool = False  # True to tell what became of each part
+    timed: bool = False  # True to note what each part takes, to explain or trace it
     # What became of the index's fetches; None if the item lacks no column of a fetch
     fetches: FetchOutcome | None = None
     ids: RequestIds | None = None  # The ids that the caller gave it, if any
@@ -126,13 +144,14 @@ class Outcome(msgspec.Struct, frozen=True):
     # classes
     value: float | None = None
     interval: tuple[float, float] | None = None
-    # If the request says `explain`: masks of the features that were computed, and that
-    # failed; otherwise 0
+    # If the request is `timed`: masks of the features that were computed, and that
+    # failed, and the times of features and model; otherwise empty
     computed: int = 0
     failed: int = 0
     # Full row of the features, if the answer is to be taken into an `InputSketch`; then
     # `computed` is set, too
     values: NDArray[np.float32] | None = None
+    parts: tuple[Part, ...] = ()
 
 
 def with_fetches(request: Request, outcome: Outcome) -> Outcome:

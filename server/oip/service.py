@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from polydom.features.errors import BadInput
@@ -27,7 +28,7 @@ from ..runtime.served_model import ServedModel
 from ..runtime.translator import Translator
 from ..runtime.work_queue import run_off_loop
 from ..schema.bounds import LARGE
-from ..schema.wire import Answer, PredictRequest
+from ..schema.wire import Answer, Explained, PredictRequest
 from .logged import Logged
 from .metadata import (
     PLATFORM,
@@ -351,13 +352,24 @@ def _facts(
         states = (f"{name}={one.state}" for name, one in fetched.items())
         facts["fetched"] = ",".join(states)
     if explained := answers[0].explained:
-        facts["explained"] = ",".join(f"{one.name}={one.state}" for one in explained)
+        facts["explained"] = _listed(
+            explained, lambda one: UNSET if one.part else one.state
+        )
+        facts["took_us"] = _listed(explained, lambda one: one.took_us)
+        facts["planned_us"] = _listed(explained, lambda one: one.planned_us)
+        facts["left_us"] = _listed(explained, lambda one: one.left_us)
     for threshold in (answers[0].threshold or {}).values():
         facts["threshold"] = threshold
     if best_next := answers[0].best_next:
         facts["best_next"] = ",".join(best_next.columns)
         facts["best_next_quality"] = best_next.expected_quality
     return {name: fact for name, fact in facts.items() if isinstance(fact, Parameter)}
+
+
+def _listed(explained: Sequence[Explained], fact: Callable[[Explained], object]) -> str:
+    """Return a fact about each part that has it; `fetched` tells of fetches."""
+    told = {one.name: fact(one) for one in explained if one.part != "fetch"}
+    return ",".join(f"{name}={one}" for name, one in told.items() if one is not UNSET)
 
 
 def _fetches(answers: Sequence[Answer]) -> dict[str, Parameter]:

@@ -14,7 +14,7 @@ from polydom.features.errors import BadItem
 from polydom.features.fetches.fetch import Key
 from polydom.features.items import Gaps, Item, Value
 
-from ..engine.request import FetchOutcome, Outcome, Request
+from ..engine.request import FetchOutcome, Outcome, Part, Request
 from ..engine.send_time import HEAVY, SendTime, weigh
 from ..fetching.chances import Chances, Source
 from ..fetching.fetch_rule import FetchRule, Purse, Situation, members
@@ -394,6 +394,7 @@ class RequestFetches:
             hoped,
             spared=bool(waiting.able & ~asked),
             possible=possible,
+            parts=self._parts(request, waiting, now_s) if request.timed else (),
         )
         return replace(request, item=item, read_s=now_s, fetches=outcome)
 
@@ -413,6 +414,24 @@ class RequestFetches:
                 if fetcher is not None:
                     fetcher.refuse()
         return read(item, waiting.merged(waiting.came))
+
+    def _parts(
+        self, request: Request, waiting: Waiting, now_s: float
+    ) -> tuple[Part, ...]:
+        """Return what each fetch took that was asked for, until now if it is late."""
+        return tuple(
+            Part(
+                "fetch",
+                self._stored[u].name,
+                begun_s := max(arrival.sent_s, waiting.asked_s),
+                min(max(arrival.came_s, begun_s), now_s),  # infinite if it is late
+                max(waiting.until_s - begun_s, 0.0),
+                request.budget.left(begun_s),
+                self._fact(waiting, u).state in ("late", "failed"),
+            )
+            for u, arrival in waiting.arrivals.items()
+            if arrival.state != "not_sent"
+        )
 
     def _fact(self, waiting: Waiting, u: int) -> Fetched:
         arrival = waiting.arrivals.get(u)

@@ -16,7 +16,7 @@ from polydom.models.scoring.classifier import gives_probabilities
 from ..engine.budget import Deadline, MoneyBudget, budget_of, read_amount
 from ..engine.executions.execution import execute
 from ..engine.planning.planner import Planner
-from ..engine.request import Caller, Outcome, Request, with_fetches
+from ..engine.request import Caller, Outcome, Part, Request, with_fetches
 from ..engine.send_time import HEAVY, SendTime, weigh
 from ..schema.wire import (
     Answer,
@@ -101,6 +101,7 @@ class Translator:
             send_time,
             bool(terms.exact) or terms.threshold is not None,
             terms.threshold,
+            bool(terms.explain),
             bool(terms.explain),
             ids=caller.ids,
         )
@@ -229,7 +230,7 @@ class Translator:
         return answer
 
     def _explained(self, request: Request, outcome: Outcome) -> tuple[Explained, ...]:
-        """Return what became of each feature of the index."""
+        """Return what became of each feature, each fetch and the model."""
         package, withheld = self.planner.package, request.item.withheld
         fetched = {} if request.fetches is None else request.fetches.fetched
         answered = int(package.masks[outcome.row])
@@ -248,8 +249,29 @@ class Translator:
                 state = "failed"
             elif withheld >> k & 1:
                 state = UNMET[fetched[unmet[0]].state] if unmet else "missing"
-            told.append(Explained(feature.name, state, next(iter(unmet + own), UNSET)))
-        return tuple(told)
+            fetch = next(iter(unmet + own), UNSET)
+            told.append(Explained(feature.name, state, fetch=fetch))
+        told += [Explained(name, one.state, "fetch") for name, one in fetched.items()]
+        told.append(Explained("model", "answered", "model"))
+        times = {(part.kind, part.name): self._times(part) for part in outcome.parts}
+        if request.fetches is not None:
+            parts = request.fetches.parts
+            times |= {("fetch", part.name): self._times(part) for part in parts}
+        return tuple(
+            replace(one, **times.get((one.part or "feature", one.name), {}))
+            for one in told
+        )
+
+    def _times(self, part: Part) -> dict[str, float]:
+        """Return what a part took, as fields of `Explained`."""
+        seconds = {"took_us": part.ended_s - part.began_s}
+        if self.unit == "s":
+            seconds |= {"planned_us": part.planned, "left_us": part.left}
+        return {
+            name: int(value * 1e7 + 0.5) / 10
+            for name, value in seconds.items()
+            if math.isfinite(value)
+        }
 
     def _report_gaps(
         self, answer: Answer, gaps: Gaps, request: Request, outcome: Outcome

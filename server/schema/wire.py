@@ -38,7 +38,8 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     lacks: those that may improve the answer in time ("as_planned", the default), none
     ("never"), or those of all fetches that `max_price` pays for, which are then waited
     for until the deadline ("all"). `max_price` is what the fetches may cost together;
-    by default any price. If `explain`, the answer says what became of each feature.
+    by default any price. If `explain`, the answer says what became of each feature,
+    each fetch and the model, and what they took.
     """
 
     model: str | None = None
@@ -84,14 +85,23 @@ FeatureState = Literal[
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """What became of one feature of the index, and the fetch that it needs, if any.
+    """What became of one part of the work on an item, and what it took.
 
-    If it needs several fetches, `fetch` is one that did not bring its columns.
+    `part` is absent for a feature. `fetch` is the fetch that a feature needs, if any;
+    if it needs several, one that did not bring its columns. `planned_us` is the
+    predicted time of the part; of a fetch, how long the item could wait for it.
+    `took_us` is the time that the part took, and `left_us` what was left of the budget
+    when it began, without the reserve. The three are absent if the part did not begin,
+    and the first and the last if the index does not count time.
     """
 
     name: str
-    state: FeatureState
+    state: FeatureState | FetchState
+    part: Literal["fetch", "model"] | UnsetType = UNSET
     fetch: str | UnsetType = UNSET
+    planned_us: float | UnsetType = UNSET
+    took_us: float | UnsetType = UNSET
+    left_us: float | UnsetType = UNSET
 
 
 class BestNext(msgspec.Struct, frozen=True):
@@ -139,8 +149,8 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     the record waited for them; `queue_us` begins after it. `price` is the price of the
     calls that were made for this record, if there was one.
 
-    If the request says `explain`, `explained` has what became of each feature of the
-    index, in the order of the index.
+    If the request says `explain`, `explained` has what became of each feature and each
+    fetch of the index, in the order of the index, and of the model.
     """
 
     label: str | None

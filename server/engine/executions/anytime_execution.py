@@ -61,7 +61,7 @@ class AnytimeExecution(TimedExecution):
         return row, reason, self._with_model(progress.high_s, row)
 
     def _compute(self) -> None:
-        extraction = self._planner.extractor.begin(self._request.item, self._row)
+        extraction = self._begin_extraction(self._request.item)
         self._extraction = extraction
         self._aim(self._left())
         while self.worthwhile:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadItem, BadRow
 from polydom.features.extract import Extraction
-from polydom.features.items import ReadRecord
+from polydom.features.items import Item, ReadRecord
 from polydom.indexer.index.package import MOST_BITS
 from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.early_exit.class_score_bounds import Bounds
@@ -23,7 +23,8 @@ from ...schema.wire import Reason
 from ..planning.ladder import Ladder, Looks
 from ..planning.plan import Choice
 from ..planning.planner import Planner
-from ..request import Outcome, Request
+from ..request import Outcome, Part, Request
+from .timed_parts import TimedExtraction
 
 T = TypeVar("T")
 NO_PARTS = None, None, None  # of a model that was evaluated whole
@@ -65,6 +66,7 @@ class Execution(ABC):
         "_answering",
         "_extraction",
         "_others",
+        "_parts",
         "_planner",
         "_progress",
         "_request",
@@ -88,6 +90,8 @@ class Execution(ABC):
         # Set when features are computed; records read in advance have none
         self._extraction: Extraction
         self._answering = planner.answering
+        # What features have taken; None if nobody asks
+        self._parts: list[Part] | None = [] if request.timed else None
         self._yielded = False  # True if work ended because other requests wait
         self._planner = planner
         self._request = request
@@ -193,13 +197,42 @@ class Execution(ABC):
         After an early exit from the features, this model is evaluated completely, and
         the outcome has the expected quality of the whole plan.
         """
-        outcome, sketch = self._concluded(), self._planner.sketch
+        parts, sketch = self._parts, self._planner.sketch
+        began_s = 0.0 if parts is None else self._planner.now()
+        outcome = self._concluded()
         sampled = sketch is not None and outcome.finished_s >= sketch.next_s
-        if sampled or self._request.explain:
-            computed, failed = self._computed_set(), self._failed_set()
-            values = self._row if sampled else None
-            return replace(outcome, computed=computed, failed=failed, values=values)
-        return outcome
+        if parts is None and not sampled:
+            return outcome
+        if parts is not None:
+            parts = [*parts, self._model_part(outcome, began_s)]
+        return replace(
+            outcome,
+            computed=self._computed_set(),
+            failed=self._failed_set(),
+            values=self._row if sampled else None,
+            parts=tuple(parts or ()),
+        )
+
+    def _model_part(self, outcome: Outcome, began_s: float) -> Part:
+        """Return what the model took, whose evaluation began at `began_s`."""
+        package, request = self._planner.package, self._request
+        seconds = package.checked_s if request.exact else package.model_s
+        return Part(
+            "model",
+            "model",
+            began_s,
+            outcome.finished_s,
+            float(seconds[outcome.row]) * self.choice.drift,
+            request.budget.left(began_s),
+        )
+
+    def _begin_extraction(self, item: Item) -> Extraction:
+        """Return the extraction of an item, which notes times if somebody asks."""
+        extraction = self._planner.extractor.begin(item, self._row)
+        if self._parts is None:
+            return extraction
+        given = self._planner, self._request, self.choice.drift
+        return TimedExtraction(extraction, *given, self._parts)
 
     def _concluded(self) -> Outcome:
         # read once, because the computing thread may replace it

@@ -8,6 +8,7 @@ from ...schema.wire import Reason
 from ..planning.plan import Plan
 from .base_execution import COMPLETE, Progress
 from .timed_execution import TimedExecution
+from .timed_parts import read_part
 
 
 class PlanExecution(TimedExecution):
@@ -33,11 +34,14 @@ class PlanExecution(TimedExecution):
             self._refuse_abandoned()
             # a record's columns were all read when it was decoded
             self._progress = COMPLETE[len(plan.features)]
+            if self._parts is not None:
+                given = self._planner, request, self.choice.drift
+                self._parts += (read_part(*given, one) for one in plan.features)
             if self._audit_draws(plan):
                 self._progress = self._progress._replace(drawn=True)
             return
         late, size = self.choice.late, request.item.size
-        extraction = self._planner.extractor.begin(request.item, self._row)
+        extraction = self._begin_extraction(request.item)
         self._extraction = extraction
         for k, feature in enumerate(plan.features):
             self._refuse_abandoned()

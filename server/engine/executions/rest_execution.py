@@ -41,7 +41,7 @@ class RestExecution(Execution):
     ) -> None:
         super().__init__(of._planner, request, of.choice, of.started_s, of._others)
         self._row = of._row  # which has the values of computed features
-        self._extraction = extraction
+        self._extraction, self._parts = extraction, of._parts
         self._computed = computed
         self._withheld = withheld | request.item.withheld
         self._failed = False

@@ -93,7 +93,7 @@ class TimedExecution(Execution):
         if computed:
             extraction = self._extraction.with_more(item)
         else:
-            extraction = self._planner.extractor.begin(item, self._row)
+            extraction = self._begin_extraction(item)
         spent = self._cost_so_far(failed=False) / self.choice.drift
         return RestExecution(self, request, computed, spent, extraction)
 
