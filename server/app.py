@@ -35,6 +35,7 @@ from .runtime.admission import Admission, HeldBytes
 from .runtime.model_names import AnyPath
 from .runtime.repository import Repository
 from .settings import UNREAD_LIMIT, GrpcAt, Settings
+from .tracing.variables import check_tracing
 from .v1.batch import BATCH, BatchEndpoint
 from .v1.openapi import V1_STRUCTS, describe_v1
 from .v1.operator_routes import (
@@ -71,6 +72,7 @@ def create_app(
     grpc_at: GrpcAt | None = None,
     page: bool = True,
     log: LogOptions | None = None,
+    traces: bool = False,
 ) -> FastAPI:
     """Return the application that serves one index, or several by name.
 
@@ -93,6 +95,9 @@ def create_app(
         True to serve a page at `/` with charts of the index.
     log
         Where lines about answers are written; by default, none are.
+    traces
+        True to make spans of requests, which needs `polydom[otel]`. The variables of
+        OpenTelemetry's SDK say which requests, and where the spans go.
 
     Raises
     ------
@@ -121,6 +126,8 @@ def create_app(
     """
     if grpc_at is not None and find_spec("grpc") is None:
         raise BadInput("gRPC needs grpcio: pip install 'polydom[grpc]'")
+    if traces:
+        check_tracing()
     paths = [index_path] if isinstance(index_path, (str, os.PathLike)) else index_path
     repository = Repository(
         paths,
@@ -135,7 +142,7 @@ def create_app(
     app.state.worker, app.state.others = None, None  # set by worker processes
     app.state.when_stopping = []
     app.state.inference = InferenceService(repository, access)
-    app.state.grpc_at = grpc_at
+    app.state.grpc_at, app.state.traces = grpc_at, traces
     app.add_middleware(LastResort, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)
@@ -243,6 +250,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     if repository.answer_log is not None:
         repository.answer_log.start(app.state.worker or 0)
+    if app.state.traces:
+        from .tracing.spans import Tracing
+
+        repository.tracing = Tracing()
     with one_thread():
         warming = asyncio.create_task(repository.start())
         warming.add_done_callback(_log_failure)
@@ -257,6 +268,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
             await repository.stop()
             if repository.answer_log is not None:
                 await asyncio.to_thread(repository.answer_log.stop)
+            if repository.tracing is not None:
+                await asyncio.to_thread(repository.tracing.stop)
             sys.setswitchinterval(before_s)
 
 
@@ -279,8 +292,10 @@ def _state(app: FastAPI) -> dict[str, Any]:
     direct = direct_probes(repository)
     if app.state.access.tokens is None:
         direct[b"POST", PREDICT.encode()] = app.state.predict.at_once
+    tracing = repository.tracing
     return {
         "application": app,
+        "trace": None if tracing is None else tracing.begin,
         "admission": admission,
         "direct": direct,
         "unparsed_bytes": HeldBytes(UNREAD_LIMIT),

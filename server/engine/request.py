@@ -1,7 +1,7 @@
 """A request with its budget, terms and caller; and the outcome of a request."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -32,6 +32,11 @@ class Caller:
         self.read_s = 0.0
         # The ids of the request that is being answered, until its answer is written
         self.ids = ids
+
+    @property
+    def trace(self) -> Any:
+        """The `Trace` of the request that is being answered; None if not sampled."""
+        return None if self.ids is None else self.ids.trace
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -94,6 +99,11 @@ class Request(msgspec.Struct, frozen=True):
     # What became of the index's fetches; None if the item lacks no column of a fetch
     fetches: FetchOutcome | None = None
     ids: RequestIds | None = None  # The ids that the caller gave it, if any
+
+    @property
+    def trace(self) -> Any:
+        """The `Trace` of this request; None if it is not sampled."""
+        return None if self.ids is None else self.ids.trace
 
     def out_s(self, finished_s: float) -> float:
         """Estimate when an answer that is finished at `finished_s` will be sent."""

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ..engine.request import Caller
 from ..errors import Failure, Overloaded
 from ..runtime.admission import Admission, HeldBytes
-from ..schema.request_ids import NAMES, line_of, read_ids
+from ..schema.request_ids import NAMES, RequestIds, line_of, read_ids
 from .flow import Flow, ReaderWatch
 from .loop_turn import turn_of
 from .raw_request import (
@@ -78,6 +78,11 @@ def _why_not_http(data: bytes) -> str:
     return "Invalid HTTP request received."
 
 
+# Returns the ids of a request, with its trace if it is sampled. The arguments are those
+# that the caller gave, if any, and the time of the first byte.
+Sampling = Callable[[RequestIds | None, float], RequestIds | None]
+
+
 class Next(Enum):
     """What the next received byte belongs to: a part of a request, or no request."""
 
@@ -110,7 +115,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     The application's lifespan state may have an `admission`, which decides when a
     request begins. It may also have a mapping `direct` of functions that may answer a
-    whole request without an ASGI cycle.
+    whole request without an ASGI cycle, and a function `trace` that decides which
+    requests are traced.
     """
 
     # Seconds for a request to arrive completely, and for a new connection to begin one.
@@ -139,6 +145,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._admission: Admission | None = state.get("admission")
         self._replies: RawReplies | None = state.get("replies")
         self._unparsed_bytes: HeldBytes | None = state.get("unparsed_bytes")
+        self._trace: Sampling | None = state.get("trace")
         self._direct: Mapping[tuple[bytes, bytes], Direct] = state.get("direct", {})
         if self.access_log or self.limit_concurrency is not None or self.root_path:
             self._direct = {}
@@ -484,9 +491,11 @@ class HttpProtocol(HttpToolsProtocol):
         if why := self._exceeded_limit():
             raise _Refused(why)
         request.section = []
+        parser = self.parser
         if request.naming:
             self.caller.ids = read_ids(request.naming)
-        parser = self.parser
+        if self._trace is not None and parser.get_method() == b"POST":
+            self.caller.ids = self._trace(self.caller.ids, request.arrived_s)
         offers = parser.should_upgrade()
         if offers and self._has_body():
             # such an offer came in several reads, so it was not removed; the parser

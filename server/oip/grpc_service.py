@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 
@@ -38,6 +38,9 @@ from .grpc_messages import (
 )
 from .metadata import config_of, server_facts
 from .service import InferenceService, InferRequest, InferResponse
+
+if TYPE_CHECKING:
+    from ..tracing.spans import Tracing
 
 # Maximum send time to count, in seconds. A longer time measures a slow caller, not the
 # server.
@@ -113,13 +116,16 @@ class GrpcService:
 
     async def _call(self, name: str, _: object, context: Any) -> Message:
         """Answer one request of method `name`; an error ends the call with a status."""
-        facts = _facts_of(context)
+        tracing = self._service.repository.tracing if name == INFER else None
+        facts = _facts_of(context, tracing)
         try:
             return await self._answer(name, facts, context)
         except Exception as error:
             entrance: Entrance | None = "grpc" if name == INFER else None
             given = error, facts.model, facts.arrived_s, entrance
             failed = self._service.failure(*given)
+            if facts.ids is not None and facts.ids.trace is not None:
+                facts.ids.trace.failed(failed[1], facts.model)
         await abort(context, *failed)
 
     async def _stream(self, _: object, context: Any) -> AsyncIterator[Message]:
@@ -254,13 +260,16 @@ class _Answer(NamedTuple):
     inferred: InferResponse | None
 
 
-def _facts_of(context: Any) -> _RequestFacts:
+def _facts_of(context: Any, tracing: "Tracing | None" = None) -> _RequestFacts:
     """Return the facts about a call that begins, and give its ids back at its end."""
     ids = read_ids(b"".join(line_of(*h) for h in _headers(context) if h[0] in NAMES))
+    arrived_s = time.monotonic()
+    if tracing is not None:
+        ids = tracing.begin(ids, arrived_s)
     if ids is not None:
         given_back = [(name.decode(), value.decode()) for name, value in ids.headers()]
         context.set_trailing_metadata(given_back)
-    return _RequestFacts(time.monotonic(), ids)
+    return _RequestFacts(arrived_s, ids)
 
 
 def _headers(context: Any) -> Headers:

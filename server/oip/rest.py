@@ -152,6 +152,8 @@ class Endpoint:
                 entrance: Entrance | None = "oip" if call.blamed else None
                 given = error, call.blamed, arrived_s, entrance
                 failed = self._service.failure(*given)
+                if caller.trace is not None:
+                    caller.trace.failed(failed[1], call.blamed)
                 reply = error_reply(*failed)
             sending = reply(scope, receive, send)
             await send_and_count(sending, caller, time.monotonic, call.when_sent)

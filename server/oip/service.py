@@ -73,6 +73,13 @@ class InferResponse:
         when their answers were computed.
         """
         *others, (request, outcome, _) = self.answered
+        if others and request.trace is not None:
+            facts = {
+                "polydom.model": self.model,
+                "polydom.version": self.version,
+                "polydom.items": len(self.answered),
+            }
+            request.trace.batch_answered(sent_s, facts)
         for other in others:
             self.served.count(*other)
         self.served.sent(request, outcome, sent_s)

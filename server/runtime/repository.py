@@ -7,7 +7,7 @@ import gc
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from polydom.features.errors import BadIndexFile, BadItem, PolydomError, printable
 from polydom.features.fetches.load import load_fetches
@@ -31,6 +31,9 @@ from .served_model import ServedModel
 from .translator import Translator
 from .usual_budget import UsualBudget
 from .work_queue import WorkQueue, run_in_thread
+
+if TYPE_CHECKING:
+    from ..tracing.spans import Tracing
 
 # Maximum seconds for opening a file; after that, a reload fails.
 LOAD_S = 120.0
@@ -69,6 +72,7 @@ class Repository:
     ) -> None:
         self.queue = WorkQueue()
         self.answer_log = answer_log  # None to write no lines about answers
+        self.tracing: Tracing | None = None  # Set by each process that makes spans
         self.settings = settings or Settings()
         # True if the process was told to stop. Then no model is ready, but requests are
         # still answered.

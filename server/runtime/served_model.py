@@ -362,6 +362,14 @@ class ServedModel:
             sent_s = self.now()
         features = self.planner.feature_names[outcome.row]
         self.all_sent([timed(request, outcome, features)], sent_s)
+        if request.trace is not None:
+            facts = {
+                "polydom.model": self.metrics.name,
+                "polydom.version": self.version,
+                "polydom.plan": features,
+                "polydom.unit": self.translator.unit,
+            }
+            request.trace.answered(request, outcome, sent_s, facts)
         self.note(request.item, outcome, self.traffic)
 
     def all_sent(self, answers: Sequence[Timed], sent_s: float) -> None:

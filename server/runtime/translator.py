@@ -102,7 +102,7 @@ class Translator:
             bool(terms.exact) or terms.threshold is not None,
             terms.threshold,
             bool(terms.explain),
-            bool(terms.explain),
+            bool(terms.explain) or caller.trace is not None,
             ids=caller.ids,
         )
 

@@ -1,6 +1,7 @@
 """The ids by which callers follow a request: `x-request-id` and `traceparent`."""
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -28,9 +29,12 @@ class RequestIds(msgspec.Struct, frozen=True, gc=False):
 
     lines: bytes  # The headers of the reply, each with its line end
     request_id: bytes  # 1 to 128 visible ASCII characters; b"" if none came
-    # Version 00, with the caller's span as parent: 55 bytes; b"" if none came
+    # Version 00, with the caller's span as parent: 55 bytes; b"" if none came, and the
+    # request is not sampled
     traceparent: bytes
     tracestate: bytes = b""  # As received; b"" without a `traceparent`
+    # The `Trace` of a request that is sampled; its span is then the parent above
+    trace: Any = None
 
     @property
     def trace_id(self) -> str:
@@ -74,14 +78,14 @@ def read_ids(lines: bytes) -> RequestIds | None:
 
 
 def make_ids(
-    request_id: bytes, traceparent: bytes, tracestate: bytes
+    request_id: bytes, traceparent: bytes, tracestate: bytes, trace: Any = None
 ) -> RequestIds | None:
     """Return ids that are known to be well formed; None if there is none."""
     if not (request_id or traceparent):
         return None
     ids = RequestIds(b"", request_id, traceparent, tracestate)
     lines = b"".join(line_of(*header) for header in ids.headers())
-    return RequestIds(lines, request_id, traceparent, tracestate)
+    return RequestIds(lines, request_id, traceparent, tracestate, trace)
 
 
 def _only(values: list[bytes]) -> bytes:

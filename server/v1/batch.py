@@ -110,6 +110,7 @@ class Batch:
         self._reader = reader
         self._reply = reply
         self._log = repository.answer_log
+        self._trace = reader.caller.trace
         self._id = make_id()
         # Entries for the log of answers, and undecoded items whose answers are recorded
         self._entries: list[Entry] = []
@@ -153,6 +154,20 @@ class Batch:
         await self._reply.totals(totals)
         await self._reader.drain()
         await self._reply.finish()
+        if self._trace is not None:
+            name = self._served.metrics.name
+            if broken is not None:
+                self._trace.failed(failure, name, batch=True)
+            else:
+                facts = {
+                    "polydom.model": name,
+                    "polydom.version": self._served.version,
+                    "polydom.items": totals.items,
+                    "polydom.errors": totals.errors,
+                    "polydom.budget": self._budget.amount,
+                    "polydom.budget_met": totals.budget_met,
+                }
+                self._trace.batch_answered(self._served.now(), facts)
 
     async def _advance(self, work: Iterator[bytes | None]) -> None:
         """Run `work` in slices on the computing thread; send each slice's answers."""
@@ -354,9 +369,11 @@ def _log_failure(
     served: ServedModel | None = None,
     id: str = "",
 ) -> None:
-    """Give the error of a whole batch to the log, if there is one."""
+    """Give the error of a whole batch to its trace and the log, if there are any."""
+    name = "" if served is None else served.metrics.name
+    if reader.caller.trace is not None:
+        reader.caller.trace.failed(describe(error)[1], name, batch=True)
     if repository.answer_log is not None:
-        name = "" if served is None else served.metrics.name
         repository.answer_log.failed(
             id or make_id(), "batch", name, reader.arrived_s, *describe(error)
         )

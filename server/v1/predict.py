@@ -105,7 +105,8 @@ class Fetching(Later):
         self._held.hold(0)
         try:
             request = fetches.settled(self._request, self._waiting)
-            if type(request.item.payload) is ReadRecord and not served.queue.waiting:
+            is_read = type(request.item.payload) is ReadRecord
+            if is_read and not (request.timed or served.queue.waiting):
                 given = self._terms, request, self._raw.when_written
                 done = served.records.answer_fetched(*given)
                 if done is not None:
@@ -162,7 +163,8 @@ class Predict:
             terms, row, gaps = read
             if terms.model is not None:
                 return None
-            if served.records.applies:
+            ids = raw.caller.ids
+            if served.records.applies and (ids is None or ids.trace is None):
                 answer = served.records.answer(
                     terms, row, gaps, raw.arrived_s, raw.when_written
                 )
@@ -308,6 +310,8 @@ class Predict:
     ) -> Reply:
         """Count and log an error; return the response."""
         status, failure = metrics.failed(error)
+        if asked.caller.trace is not None:
+            asked.caller.trace.failed(failure, metrics.name)
         if self._log is not None:
             self._log.failed(
                 make_id(),

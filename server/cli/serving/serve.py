@@ -178,6 +178,12 @@ RecordFiles = Annotated[
     int,
     typer.Option(min=1, help="With --record: number of files that each worker keeps."),
 ]
+Traces = Annotated[
+    bool,
+    typer.Option(
+        help="Make OpenTelemetry spans of requests, as the variables OTEL_... say.",
+    ),
+]
 # and for access control.
 TokenFile = Annotated[
     Path | None,
@@ -231,6 +237,7 @@ def serve(
     record_share: RecordShare = 1.0,
     record_mb: RecordMb = 64,
     record_files: RecordFiles = 16,
+    traces: Traces = False,
 ) -> None:
     """Serve indexes over HTTP, and answer each request within its budget.
 
@@ -288,6 +295,7 @@ def serve(
         grpc_at=grpc_at,
         page=page,
         log=written if access_log or record else None,
+        traces=traces,
     )
     collect_as_usual()
     scheme = "https" if ssl_certfile else "http"

@@ -64,7 +64,13 @@ ELSEWHERE = re.compile(
     r"|--data PROJECT.toml|https://|/mnt/|baseline\.py|mails|quiet\.pdx|\"record\""
     r"|--simulate-fetches"
 )
-WITH_TESTS = ("early-exits.md", "fetch.md", "fetch-vectors.md", "triton-and-kserve.md")
+WITH_TESTS = (
+    "early-exits.md",
+    "fetch.md",
+    "fetch-vectors.md",
+    "follow-a-request.md",
+    "triton-and-kserve.md",
+)
 PAGES = sorted(
     str(page.relative_to(DOCS))
     for page in (DOCS / "how-to").glob("*.md")

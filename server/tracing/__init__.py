@@ -1,0 +1,1 @@
+"""Spans of requests for OpenTelemetry, made by its SDK."""
