@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ..engine.request import Caller
 from ..errors import Failure, Overloaded
 from ..runtime.admission import Admission, HeldBytes
-from ..schema.request_ids import NAMES, RequestIds, line_of, read_ids
+from ..schema.request_ids import NAMES, RequestIds, read_ids
 from .flow import Flow, ReaderWatch
 from .loop_turn import turn_of
 from .raw_request import (
@@ -480,7 +480,7 @@ class HttpProtocol(HttpToolsProtocol):
             elif name == b"expect":
                 request.expects_continue |= value.lower() == b"100-continue"
             else:
-                request.naming += line_of(name, value)
+                request.naming += (name, value)
 
     def on_headers_complete(self) -> None:
         """Start an ASGI cycle, unless the request may be answered without one.

@@ -82,7 +82,8 @@ class IncomingRequest(msgspec.Struct, eq=False):
     section: list[tuple[bytes, bytes]] = []
     expects_continue: bool = False  # True if the caller waits for "100 Continue"
     names_connection: bool = False  # True if a header `connection` came
-    naming: bytes = b""  # Lines of headers with ids, for `read_ids`
+    # Names and values of headers with ids, for `read_ids`
+    naming: tuple[bytes, ...] = ()
     # Function that may answer without an ASGI cycle; None after a cycle begins
     answerer: Direct | None = None
     later: Later | None = None  # The answer, if it comes later without an ASGI cycle

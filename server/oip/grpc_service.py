@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
@@ -18,7 +19,7 @@ from ..answer_log.line import Entrance
 from ..engine.request import Caller
 from ..http.headers import Headers
 from ..runtime.work_queue import run_in_thread, run_off_loop
-from ..schema.request_ids import NAMES, RequestIds, line_of, read_ids
+from ..schema.request_ids import NAMES, RequestIds, read_ids
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt, Settings
 from .grpc_calls import Intake, abort, receive
 from .grpc_health import HEALTH, GrpcHealth
@@ -262,7 +263,8 @@ class _Answer(NamedTuple):
 
 def _facts_of(context: Any, tracing: "Tracing | None" = None) -> _RequestFacts:
     """Return the facts about a call that begins, and give its ids back at its end."""
-    ids = read_ids(b"".join(line_of(*h) for h in _headers(context) if h[0] in NAMES))
+    named = [header for header in _headers(context) if header[0] in NAMES]
+    ids = read_ids(tuple(chain(*named)))
     arrived_s = time.monotonic()
     if tracing is not None:
         ids = tracing.begin(ids, arrived_s)

@@ -5,19 +5,17 @@ from typing import Any
 
 import msgspec
 
+REQUEST_ID, TRACEPARENT, TRACESTATE = b"x-request-id", b"traceparent", b"tracestate"
 # The names of the headers that `read_ids` reads.
-NAMES = frozenset((b"x-request-id", b"traceparent", b"tracestate"))
+NAMES = frozenset((REQUEST_ID, TRACEPARENT, TRACESTATE))
+LONGEST_ID = 128
 # Visible ASCII only: no other character may reach a reply's headers or a log.
-_ID = rb"[!-~]{1,128}"
+_ID = re.compile(rb"[!-~]{1,%d}" % LONGEST_ID)
 # W3C Trace Context, 3.2: version, trace id, parent id and flags. Bit 0 of the flags is
 # "sampled", and bit 1 "the trace id is random"; nothing else is known of them.
 _TRACE = rb"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-"
 _FLAGS = 0b11
-# The lines of most requests: they are given back as they are.
-_USUAL = re.compile(
-    rb"(?:x-request-id: (%b)\r\n)?(?:traceparent: (00%b0[0-3])\r\n)?" % (_ID, _TRACE)
-)
-_ONE_ID = re.compile(_ID)
+_USUAL = re.compile(rb"00%b0[0-3]" % _TRACE)
 # A later version may have more behind a further dash.
 _PARENT = re.compile(rb"(?!ff)[0-9a-f]{2}(%b)([0-9a-f]{2})(-.*)?" % _TRACE, re.DOTALL)
 # Longest `tracestate` in bytes that is passed on (W3C Trace Context, 3.3.1.5).
@@ -44,35 +42,50 @@ class RequestIds(msgspec.Struct, frozen=True, gc=False):
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers of the reply, as names and values."""
         pairs = (
-            (b"x-request-id", self.request_id),
-            (b"traceparent", self.traceparent),
+            (REQUEST_ID, self.request_id),
+            (TRACEPARENT, self.traceparent),
         )
         return [pair for pair in pairs if pair[1]]
 
 
-def line_of(name: bytes, value: bytes) -> bytes:
-    """Return a header as the line that `read_ids` reads; `name` is in lower case."""
-    return b"%b: %b\r\n" % (name, value)
+def read_ids(named: tuple[bytes, ...]) -> RequestIds | None:
+    """Return the ids in headers whose names are in `NAMES`.
 
-
-def read_ids(lines: bytes) -> RequestIds | None:
-    """Return the ids in the lines of headers whose names are in `NAMES`.
-
-    A header that is malformed, or given twice, is ignored. `tracestate` may come in
-    several headers. Returns None if no id is left.
+    `named` has the name, in lower case, and the value of each header, one after the
+    other. A header that is malformed, or given twice, is ignored. `tracestate` may come
+    in several headers. Returns None if no id is left.
     """
-    usual = _USUAL.fullmatch(lines)
-    if usual is not None and lines:
-        request_id, traceparent = usual.groups(b"")
-        return RequestIds(lines, request_id, traceparent)
+    # the cases of most requests, which take a third of the time so
+    if len(named) == 2:
+        name, value = named
+        if name == REQUEST_ID and _is_plain(value):
+            return RequestIds(b"x-request-id: %b\r\n" % value, value, b"")
+        if name == TRACEPARENT and _USUAL.fullmatch(value):
+            return RequestIds(b"traceparent: %b\r\n" % value, b"", value)
+    elif len(named) == 4:
+        first, one, second, other = named
+        if first == TRACEPARENT:
+            first, one, second, other = second, other, first, one
+        both = first == REQUEST_ID and second == TRACEPARENT
+        if both and _is_plain(one) and _USUAL.fullmatch(other):
+            lines = b"x-request-id: %b\r\ntraceparent: %b\r\n" % (one, other)
+            return RequestIds(lines, one, other)
+    return _read_others(named)
+
+
+def _is_plain(value: bytes) -> bool:
+    """Return True for an id of letters, digits and dashes, as most are."""
+    return len(value) <= LONGEST_ID and value.replace(b"-", b"").isalnum()
+
+
+def _read_others(named: tuple[bytes, ...]) -> RequestIds | None:
     given: dict[bytes, list[bytes]] = {name: [] for name in NAMES}
-    for line in lines.split(b"\r\n")[:-1]:
-        name, _, value = line.partition(b": ")
+    for name, value in zip(named[::2], named[1::2], strict=True):
         given[name].append(value.strip(b" \t"))
-    request_id = _only(given[b"x-request-id"])
-    request_id = request_id if _ONE_ID.fullmatch(request_id) else b""
-    traceparent = _read_parent(_only(given[b"traceparent"]))
-    state = b",".join(given[b"tracestate"])
+    request_id = _only(given[REQUEST_ID])
+    request_id = request_id if _ID.fullmatch(request_id) else b""
+    traceparent = _read_parent(_only(given[TRACEPARENT]))
+    state = b",".join(given[TRACESTATE])
     state = state if traceparent and len(state) <= _LONGEST_STATE else b""
     return make_ids(request_id, traceparent, state)
 
@@ -84,7 +97,7 @@ def make_ids(
     if not (request_id or traceparent):
         return None
     ids = RequestIds(b"", request_id, traceparent, tracestate)
-    lines = b"".join(line_of(*header) for header in ids.headers())
+    lines = b"".join(b"%b: %b\r\n" % header for header in ids.headers())
     return RequestIds(lines, request_id, traceparent, tracestate, trace)
 
 

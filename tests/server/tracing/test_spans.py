@@ -11,7 +11,7 @@ from polydom.server.engine.budget import Deadline
 from polydom.server.engine.executions.execution import execute
 from polydom.server.engine.request import Outcome, Request
 from polydom.server.errors import Failure
-from polydom.server.schema.request_ids import RequestIds, line_of, make_ids, read_ids
+from polydom.server.schema.request_ids import RequestIds, make_ids, read_ids
 from tests.support.clock import Clock
 from tests.support.examples import few
 from tests.support.otel import needs_otel
@@ -129,7 +129,7 @@ def test_a_parent_is_read_as_the_sdk_reads_it(value: str, place: int, put: str) 
         value = value[:place] + put + value[place + 1 :]
     context = TraceContextTextMapPropagator().extract({"traceparent": value})
     expected = get_current_span(context).get_span_context()
-    ids = read_ids(line_of(b"traceparent", value.encode()))
+    ids = read_ids((b"traceparent", value.encode()))
     assert (ids is not None) == expected.is_valid
     if ids is not None:
         assert int(ids.trace_id, 16) == expected.trace_id
