@@ -34,7 +34,8 @@ class PlanExecution(TimedExecution):
             self._refuse_abandoned()
             # a record's columns were all read when it was decoded
             self._progress = COMPLETE[len(plan.features)]
-            if self._parts is not None:
+            # a trace does without them, as they take no time of their own
+            if self._parts is not None and request.explain:
                 given = self._planner, request, self.choice.drift
                 self._parts += (read_part(*given, one) for one in plan.features)
             if self._audit_draws(plan):

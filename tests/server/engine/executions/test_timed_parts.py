@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from polydom.features.errors import FeatureFailed
 from polydom.features.items import record_item, text_item
@@ -93,6 +94,9 @@ def test_columns_that_were_read_take_no_time() -> None:
     assert index.package is not None
     planner = Planner(index, index.package.extractor(), now=Clock())
     item = planner.extractor.read(record_item(records.PEOPLE[0]))
-    outcome = begin(planner, Request(item, Deadline(50.0, 1.0), timed=True)).run()
+    request = Request(item, Deadline(50.0, 1.0), timed=True)
+    traced = begin(planner, request).run()
+    assert [one.name for one in traced.parts] == ["model"]
+    outcome = begin(planner, replace(request, explain=True)).run()
     assert [one.name for one in outcome.parts] == ["person", "work", "model"]
     assert {one.ended_s - one.began_s for one in outcome.parts} == {0.0}
