@@ -13,7 +13,9 @@ from msgspec import UNSET
 from polydom.features.errors import BadInput
 
 from ..engine.monitoring.rare_log import RareLog
+from ..engine.request import Caller
 from ..errors import Failure
+from ..schema.request_ids import RequestIds, with_request_id
 from .line import Entrance, Entry, ReadItem, line_of, with_item
 from .log_file import STANDARD_OUTPUT, LogFile, LogFolder, check_file, check_folder
 
@@ -30,6 +32,22 @@ AT_ONCE = 64
 STOP_S = 5.0
 
 log = logging.getLogger("polydom")
+
+
+# Headers that give a new id of a request back to the caller; none if it had an id.
+NewId = tuple[tuple[bytes, bytes], ...]
+
+
+def name_request(caller: Caller) -> tuple[RequestIds, NewId]:
+    """Give the request of a caller an id, if it has none.
+
+    Returns its ids, and the headers that give a new id back to the caller.
+    """
+    ids = caller.ids
+    if ids is not None and ids.request_id:
+        return ids, ()
+    caller.ids = ids = with_request_id(ids)
+    return ids, ((b"x-request-id", ids.request_id),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +98,7 @@ class AnswerLog:
         self.options = options
         self.dropped = Counter({"access": 0, "record": 0})
         self._share = options.share if options.record else 0.0
-        self._all = options.access is not None
+        self.logs_all = options.access is not None  # True if there is an access log
         self._waiting: deque[Entry] = deque()
         # bytes of items that were ever added, and that the thread has taken
         self._held = self._taken = 0
@@ -122,7 +140,7 @@ class AnswerLog:
 
     def add(self, entry: Entry) -> None:
         """Give an entry to the thread, or drop it if too much waits."""
-        if not (self._all and entry.logged) and entry.item is None:
+        if not (self.logs_all and entry.logged) and entry.item is None:
             return
         held = self._held + entry.held
         if len(self._waiting) < MOST_WAITING and held - self._taken <= MOST_HELD:
@@ -133,7 +151,7 @@ class AnswerLog:
 
     def failed(
         self,
-        id: str,
+        ids: RequestIds,
         entrance: Entrance,
         model: str,
         arrived_s: float,
@@ -150,8 +168,8 @@ class AnswerLog:
             item, held = None, 0
         elapsed_us = round((time.monotonic() - arrived_s) * 1e6, 1)
         entry = Entry(
+            ids,
             arrived_s,
-            id,
             entrance,
             model or UNSET,
             UNSET,
@@ -164,7 +182,7 @@ class AnswerLog:
         self.add(entry)
 
     def _count_dropped(self, entries: list[Entry]) -> None:
-        if self._all:
+        if self.logs_all:
             self.dropped["access"] += sum(entry.logged for entry in entries)
         self.dropped["record"] += sum(entry.item is not None for entry in entries)
 
@@ -185,7 +203,7 @@ class AnswerLog:
             self._taken += entry.held
             try:
                 line = line_of(entry, epoch_s)
-                if entry.logged and self._all:
+                if entry.logged and self.logs_all:
                     lines["access"].append(line)
                 if entry.item is not None:
                     lines["record"].append(with_item(line, entry.item))

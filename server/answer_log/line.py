@@ -7,7 +7,6 @@ has in a request.
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from random import getrandbits
 from typing import Literal
 
 import msgspec
@@ -18,6 +17,7 @@ from polydom.features.sizes import Size
 
 from ..errors import Failure
 from ..schema.record import Record
+from ..schema.request_ids import RequestIds
 from ..schema.wire import Answer, PredictRequest, Totals, encode
 
 Entrance = Literal["predict", "batch", "oip", "grpc"]
@@ -57,13 +57,13 @@ ReadItem = Callable[[], PredictRequest]
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """What is written about one answer, one batch, or one error.
 
-    `arrived_s` is monotonic. `sent` is the answer: encoded as JSON, or as a structure.
-    If the answer is recorded, `item` reads its item, for which `held` bytes are in
-    memory; otherwise `item` is None.
+    `ids` are those of the request, with a request id. `arrived_s` is monotonic. `sent`
+    is the answer: encoded as JSON, or as a structure. If the answer is recorded, `item`
+    reads its item, for which `held` bytes are in memory; otherwise `item` is None.
     """
 
+    ids: RequestIds
     arrived_s: float
-    id: str
     entrance: Entrance
     model: str | UnsetType
     size: Size | UnsetType
@@ -73,12 +73,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     item: ReadItem | None = None
     held: int = 0
     logged: bool = True  # False to write no line into the access log
-    trace_id: str | UnsetType = UNSET
-
-
-def make_id() -> str:
-    """Return a new id of a request: 32 hexadecimal digits, as those of a uuid4."""
-    return f"{getrandbits(128):032x}"
+    number: int | None = None  # Number of the item, if the request has several
 
 
 def line_of(entry: Entry, epoch_s: float) -> bytes:
@@ -86,10 +81,11 @@ def line_of(entry: Entry, epoch_s: float) -> bytes:
 
     `epoch_s` is the time in seconds since 1970 at which the monotonic clock was 0.
     """
+    ids, number = entry.ids, "" if entry.number is None else f"/{entry.number}"
     head = Head(
         time=datetime.fromtimestamp(epoch_s + entry.arrived_s, UTC),
-        id=entry.id,
-        trace_id=entry.trace_id,
+        id=ids.request_id.decode() + number,
+        trace_id=ids.trace_id or UNSET,
         entrance=entry.entrance,
         model=entry.model,
         size=entry.size,

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
+from msgspec.structs import replace
 
 from polydom.features.errors import BadInput, PolydomError
 
@@ -19,7 +20,7 @@ from ..answer_log.line import Entrance
 from ..engine.request import Caller
 from ..http.headers import Headers
 from ..runtime.work_queue import run_in_thread, run_off_loop
-from ..schema.request_ids import NAMES, RequestIds, read_ids
+from ..schema.request_ids import NAMES, RequestIds, read_ids, with_request_id
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt, Settings
 from .grpc_calls import Intake, abort, receive
 from .grpc_health import HEALTH, GrpcHealth
@@ -118,20 +119,20 @@ class GrpcService:
     async def _call(self, name: str, _: object, context: Any) -> Message:
         """Answer one request of method `name`; an error ends the call with a status."""
         tracing = self._service.repository.tracing if name == INFER else None
-        facts = _facts_of(context, tracing)
+        facts = self._facts_of(context, tracing)
         try:
             return await self._answer(name, facts, context)
         except Exception as error:
             entrance: Entrance | None = "grpc" if name == INFER else None
             given = error, facts.model, facts.arrived_s, entrance
-            failed = self._service.failure(*given)
+            failed = self._service.failure(*given, facts.caller())
             if facts.ids is not None and facts.ids.trace is not None:
                 facts.ids.trace.failed(failed[1], facts.model)
         await abort(context, *failed)
 
     async def _stream(self, _: object, context: Any) -> AsyncIterator[Message]:
         """Answer the requests of a stream one by one; their errors do not end it."""
-        facts = _facts_of(context)
+        facts = self._facts_of(context)
         try:
             self._check_token(STREAM, context)
             with self.intake.streams.take() as readings:
@@ -142,7 +143,8 @@ class GrpcService:
                         answer.inferred.sent(_written_s(handed_s))
             return
         except PolydomError as error:
-            failed = self._service.failure(error, "", facts.arrived_s, "grpc")
+            given = error, "", facts.arrived_s
+            failed = self._service.failure(*given, "grpc", facts.caller())
         await abort(context, *failed)
 
     async def _answer(self, name: str, facts: "_RequestFacts", context: Any) -> Message:
@@ -181,6 +183,7 @@ class GrpcService:
         if received is None:
             return None
         facts.arrived_s, facts.model, facts.id = received.arrived_s, "", ""
+        facts.number = 0 if facts.number is None else facts.number + 1
         response = MESSAGES["ModelStreamInferResponse"]
         try:
             await self._admitted()
@@ -188,11 +191,30 @@ class GrpcService:
             return _Answer(response(infer_response=message), inferred)
         except Exception as error:
             given = error, facts.model, facts.arrived_s
-            _, failure = self._service.failure(*given, "grpc")
+            _, failure = self._service.failure(*given, "grpc", facts.caller())
             message = response(
                 error_message=failure.error, infer_response={"id": facts.id}
             )
             return _Answer(message, None)
+
+    def _facts_of(
+        self, context: Any, tracing: "Tracing | None" = None
+    ) -> "_RequestFacts":
+        """Return the facts about a call that begins, and give its ids back at its end.
+
+        If answers are logged, a call without a request id gets one.
+        """
+        named = [header for header in _headers(context) if header[0] in NAMES]
+        ids = read_ids(tuple(chain(*named)))
+        arrived_s = time.monotonic()
+        if self._service.repository.answer_log is not None:
+            ids = with_request_id(ids)
+        if tracing is not None:
+            ids = tracing.begin(ids, arrived_s)
+        if ids is not None:
+            pairs = [(name.decode(), value.decode()) for name, value in ids.headers()]
+            context.set_trailing_metadata(pairs)
+        return _RequestFacts(arrived_s, ids)
 
     def _check_token(self, name: str, context: Any) -> None:
         """Raise an error if the caller lacks the token that method `name` needs."""
@@ -227,7 +249,7 @@ class GrpcService:
     async def _inferred(
         self, inference: InferRequest, facts: "_RequestFacts", context: Any
     ) -> InferResponse:
-        caller, arrived_s = Caller(ids=facts.ids), facts.arrived_s
+        caller, arrived_s = facts.caller(), facts.arrived_s
         waited_s = time.monotonic() - arrived_s
         caller_timeout_s = context.time_remaining()
         if caller_timeout_s is not None:
@@ -249,6 +271,18 @@ class _RequestFacts:
     ids: RequestIds | None  # Those in the call's metadata
     model: str = ""
     id: str = ""
+    number: int | None = None  # Number of the request in its stream, if it has one
+
+    def caller(self) -> Caller:
+        """Return a caller whose request has these ids; in a stream, each has its own.
+
+        A request of a stream has the call's id, a slash and its number.
+        """
+        ids, number = self.ids, self.number
+        if ids is None or number is None or not ids.request_id:
+            return Caller(ids=ids)
+        own = b"%b/%d" % (ids.request_id, number)
+        return Caller(ids=replace(ids, request_id=own))
 
 
 class _Answer(NamedTuple):
@@ -259,19 +293,6 @@ class _Answer(NamedTuple):
 
     message: Message
     inferred: InferResponse | None
-
-
-def _facts_of(context: Any, tracing: "Tracing | None" = None) -> _RequestFacts:
-    """Return the facts about a call that begins, and give its ids back at its end."""
-    named = [header for header in _headers(context) if header[0] in NAMES]
-    ids = read_ids(tuple(chain(*named)))
-    arrived_s = time.monotonic()
-    if tracing is not None:
-        ids = tracing.begin(ids, arrived_s)
-    if ids is not None:
-        given_back = [(name.decode(), value.decode()) for name, value in ids.headers()]
-        context.set_trailing_metadata(given_back)
-    return _RequestFacts(arrived_s, ids)
 
 
 def _headers(context: Any) -> Headers:

@@ -9,13 +9,14 @@ from msgspec import UNSET
 from ..answer_log.answer_log import AnswerLog
 from ..answer_log.line import Entrance, Entry
 from ..engine.request import Outcome, Request
+from ..schema.request_ids import RequestIds
 from ..schema.wire import Answer, PredictRequest, Totals
 
 
 class Logged(NamedTuple):
     """What the lines about an inference request have in common, as in `Entry`."""
 
-    id: str
+    ids: RequestIds
     entrance: Entrance
     model: str
     arrived_s: float
@@ -43,8 +44,7 @@ class Logged(NamedTuple):
             if not several:
                 self._add(log, answer, request, drawn)
             elif drawn is not None:
-                one = self._replace(id=f"{self.id}/{number}")
-                one._add(log, answer, request, drawn, logged=False)
+                self._add(log, answer, request, drawn, number)
 
     def _add(
         self,
@@ -52,19 +52,19 @@ class Logged(NamedTuple):
         sent: Answer | Totals,
         request: Request | None,
         ask: PredictRequest | None,
-        *,
-        logged: bool = True,
+        number: int | None = None,
     ) -> None:
         entry = Entry(
+            self.ids,
             self.arrived_s,
-            self.id,
             self.entrance,
             self.model,
             UNSET if request is None else request.item.size,
             sent,
             item=None if ask is None else lambda: ask,
             held=0 if ask is None else _bytes_of(ask),
-            logged=logged,
+            logged=number is None,
+            number=number,
         )
         log.add(entry)
 

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput
 from polydom.features.wording import describe_decode_error, without_mark
 
+from ..answer_log.answer_log import NewId, name_request
 from ..answer_log.line import Entrance
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, only_header
@@ -146,15 +147,19 @@ class Endpoint:
         with self._service.repository.held_bytes.body() as held:
             call = RestCall(self._service, scope, receive, held)
             arrived_s, caller = call.arrived_s, call.caller
+            more: NewId = ()
+            if self._service.repository.answer_log is not None:
+                _, more = name_request(caller)
             try:
                 reply = await self._answer(call)
             except Exception as error:
                 entrance: Entrance | None = "oip" if call.blamed else None
-                given = error, call.blamed, arrived_s, entrance
+                given = error, call.blamed, arrived_s, entrance, caller
                 failed = self._service.failure(*given)
                 if caller.trace is not None:
                     caller.trace.failed(failed[1], call.blamed)
                 reply = error_reply(*failed)
+            reply.raw_headers += more
             sending = reply(scope, receive, send)
             await send_and_count(sending, caller, time.monotonic, call.when_sent)
 

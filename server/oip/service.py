@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from polydom.features.errors import BadInput
 from polydom.features.items import Item
 
-from ..answer_log.line import Entrance, make_id
+from ..answer_log.answer_log import name_request
+from ..answer_log.line import Entrance
 from ..engine.budget import Budget
 from ..engine.request import Caller, Outcome, Request
 from ..errors import Failure, NotAllowed, NotReady
@@ -169,20 +170,21 @@ class InferenceService:
         model: str,
         arrived_s: float,
         entrance: Entrance | None = None,
+        caller: Caller | None = None,
     ) -> tuple[int, Failure]:
         """Count a failed request; return the HTTP status and the body of its error.
 
         `model` may be a name that is not served. If the request was for inference, its
-        `entrance` is given, and the error is logged.
+        `entrance` and its `caller` are given, and the error is logged.
         """
         known = model in self.repository.names()
         metrics = self.repository.metrics(model) if known else self.repository.no_model
         metrics.failed_s += time.monotonic() - arrived_s
         status, failure = metrics.failed(error)
         log = self.repository.answer_log
-        if log is not None and entrance is not None:
-            given = make_id(), entrance, metrics.name, arrived_s
-            log.failed(*given, status, failure)
+        if log is not None and entrance is not None and caller is not None:
+            ids, _ = name_request(caller)
+            log.failed(ids, entrance, metrics.name, arrived_s, status, failure)
         return status, failure
 
     async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
@@ -264,7 +266,8 @@ class InferenceService:
         met = answers[0].budget_met if len(answers) == 1 else shared.met(out_s)
         if self.repository.answer_log is not None:
             entrance: Entrance = "grpc" if transport == "grpc" else "oip"
-            logged = Logged(make_id(), entrance, served.metrics.name, arrived_s)
+            ids, _ = name_request(caller)
+            logged = Logged(ids, entrance, served.metrics.name, arrived_s)
             facts = shared.facts(done_s)
             logged.log(self.repository.answer_log, asks, answers, answered, met, facts)
         return InferResponse(

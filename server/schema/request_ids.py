@@ -1,9 +1,11 @@
 """The ids by which callers follow a request: `x-request-id` and `traceparent`."""
 
 import re
+from random import getrandbits
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 REQUEST_ID, TRACEPARENT, TRACESTATE = b"x-request-id", b"traceparent", b"tracestate"
 # The names of the headers that `read_ids` reads.
@@ -99,6 +101,17 @@ def make_ids(
     ids = RequestIds(b"", request_id, traceparent, tracestate)
     lines = b"".join(b"%b: %b\r\n" % header for header in ids.headers())
     return RequestIds(lines, request_id, traceparent, tracestate, trace)
+
+
+def with_request_id(ids: RequestIds | None) -> RequestIds:
+    """Return ids with a request id: the caller's, or a new one like that of a uuid4."""
+    if ids is not None and ids.request_id:
+        return ids
+    made = getrandbits(128).to_bytes(16, "big").hex().encode()
+    line = b"x-request-id: %b\r\n" % made
+    if ids is None:
+        return RequestIds(line, made, b"")
+    return replace(ids, lines=line + ids.lines, request_id=made)
 
 
 def _only(values: list[bytes]) -> bytes:

@@ -18,15 +18,16 @@ from polydom.features.errors import BadInput, PolydomError, without_frames
 from polydom.features.items import Item
 from polydom.features.sizes import Size
 
-from ..answer_log.line import Entry, make_id
+from ..answer_log.answer_log import NewId, name_request
+from ..answer_log.line import Entry
 from ..batch.batch_budget import Answered, BatchBudget, Failed, Numbered
 from ..batch.top_k import make_top_k
 from ..engine.budget import Deadline, MoneyBudget, read_amount
 from ..engine.request import FetchOutcome, Request, with_fetches
-from ..errors import Abandoned, NotReady, Overloaded, describe, not_ready
+from ..errors import Abandoned, Failure, NotReady, Overloaded, describe, not_ready
+from ..http.reply import error_reply
 from ..metrics.counts import AnswerKind
 from ..runtime.repository import Repository
-from ..runtime.served_model import ServedModel
 from ..runtime.translator import check_price
 from ..runtime.waiting import Allowance, Shared
 from ..schema.bounds import USUAL_COLUMNS
@@ -51,16 +52,19 @@ class BatchEndpoint:
         self.running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one batch; raise Overloaded if too many batches are running."""
-        if self.running >= RUNNING:
-            raise Overloaded(f"{self.running} batches are being answered already")
+        """Answer one batch."""
         with self._repository.held_bytes.body() as held:
             reader = BatchReader(scope, receive, held)
+            log = self._repository.answer_log
+            more: NewId = ()
+            if log is not None:
+                _, more = name_request(reader.caller)
             try:
-                await self._answer(scope, reader, send)
+                await self._answer(scope, reader, send, more)
             except PolydomError as error:
-                _log_failure(self._repository, reader, error)
-                raise
+                status, failure = self._repository.no_model.failed(error)
+                _log_failure(self._repository, reader, "", status, failure)
+                await error_reply(status, failure, *more)(scope, receive, send)
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
@@ -71,14 +75,19 @@ class BatchEndpoint:
         finally:
             self.running -= 1
 
-    async def _answer(self, scope: Scope, reader: BatchReader, send: Send) -> None:
+    async def _answer(
+        self, scope: Scope, reader: BatchReader, send: Send, more: NewId
+    ) -> None:
+        """Answer a batch; `more` are headers of the response."""
+        if self.running >= RUNNING:
+            raise Overloaded(f"{self.running} batches are being answered already")
         kind = content_type_of(scope["headers"])
         limit = self._repository.settings.body_limit
         terms, chunks = await read_batch(reader, kind, scope["query_string"], limit)
         reply = BatchReply(send, kind, scope.get("http_version", "1.1"))
         batch = Batch(self._repository, terms, reader, reply, self._slot)
         await reader.begin()
-        await reply.start()
+        await reply.start(*more)
         await batch.run(chunks)
 
 
@@ -111,7 +120,7 @@ class Batch:
         self._reply = reply
         self._log = repository.answer_log
         self._trace = reader.caller.trace
-        self._id = make_id()
+        self._ids = reader.caller.ids
         # Entries for the log of answers, and undecoded items whose answers are recorded
         self._entries: list[Entry] = []
         self._drawn: dict[int, bytes] = {}
@@ -141,7 +150,8 @@ class Batch:
             if self._top_k is not None:
                 await self._advance(self._top_answers())
         except Abandoned as error:
-            _log_failure(self._repository, self._reader, error, self._served, self._id)
+            name, told = self._served.metrics.name, describe(error)
+            _log_failure(self._repository, self._reader, name, *told)
             return
         except Exception as error:
             broken = error
@@ -150,7 +160,7 @@ class Batch:
             _, failure = self._served.metrics.failed(broken, "a batch failed")
             totals.error, totals.code = failure.error, failure.code
         if self._log is not None:
-            self._log.add(self._entry(self._id, UNSET, totals))
+            self._log.add(self._entry(UNSET, totals))
         await self._reply.totals(totals)
         await self._reader.drain()
         await self._reply.finish()
@@ -306,13 +316,14 @@ class Batch:
 
     def _recorded(self, result: Answered, answer: Answer, raw: bytes) -> Entry:
         """Return the entry of an item whose answer is recorded."""
-        id, read = f"{self._id}/{result.number}", partial(self._decode, raw)
-        entry = self._entry(id, result.item.size, answer)
-        return replace(entry, item=read, held=len(raw), logged=False)
+        entry, read = self._entry(result.item.size, answer), partial(self._decode, raw)
+        number = result.number
+        return replace(entry, item=read, held=len(raw), logged=False, number=number)
 
-    def _entry(self, id: str, size: Size | UnsetType, sent: Answer | Totals) -> Entry:
+    def _entry(self, size: Size | UnsetType, sent: Answer | Totals) -> Entry:
+        assert self._ids is not None
         name, arrived_s = self._served.metrics.name, self._reader.arrived_s
-        return Entry(arrived_s, id, "batch", name, size, sent)
+        return Entry(self._ids, arrived_s, "batch", name, size, sent)
 
     def _log_entries(self) -> None:
         """Give the log the entries that the computing thread made."""
@@ -365,15 +376,13 @@ def _turn(
 def _log_failure(
     repository: Repository,
     reader: BatchReader,
-    error: PolydomError,
-    served: ServedModel | None = None,
-    id: str = "",
+    model: str,
+    status: int,
+    failure: Failure,
 ) -> None:
     """Give the error of a whole batch to its trace and the log, if there are any."""
-    name = "" if served is None else served.metrics.name
     if reader.caller.trace is not None:
-        reader.caller.trace.failed(describe(error)[1], name, batch=True)
-    if repository.answer_log is not None:
-        repository.answer_log.failed(
-            id or make_id(), "batch", name, reader.arrived_s, *describe(error)
-        )
+        reader.caller.trace.failed(failure, model, batch=True)
+    log, ids = repository.answer_log, reader.caller.ids
+    if log is not None and ids is not None:
+        log.failed(ids, "batch", model, reader.arrived_s, status, failure)

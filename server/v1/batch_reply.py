@@ -7,6 +7,7 @@ from starlette.types import Message, Send
 from polydom.features.errors import PolydomError
 
 from ..errors import TooLarge, describe
+from ..http.reply import Header
 from ..schema.streams import JSON
 from ..schema.wire import (
     MSGPACK,
@@ -61,8 +62,8 @@ class BatchReply:
             return encode_msgpack(entry)
         return encode(entry) + (b"" if self._whole else b"\n")
 
-    async def start(self) -> None:
-        """Begin the response.
+    async def start(self, *more: Header) -> None:
+        """Begin the response, which has the headers `more`.
 
         The response tells the caller that the connection will close, because the
         request's body may not have been read to its end.
@@ -70,6 +71,7 @@ class BatchReply:
         headers = [
             (b"content-type", self._kind.encode("latin-1")),
             (b"connection", b"close"),
+            *more,
         ]
         start = {"type": "http.response.start", "status": 200, "headers": headers}
         await self._send(start)

@@ -19,7 +19,8 @@ from polydom.features.errors import FeatureFailed
 from polydom.features.items import Item, Kind, ReadRecord
 from polydom.features.sizes import Size
 
-from ..answer_log.line import Entry, make_id
+from ..answer_log.answer_log import NewId, name_request
+from ..answer_log.line import Entry
 from ..engine.request import Outcome, Request
 from ..errors import Abandoned, NotReady, Overloaded
 from ..http.body import arrival, read_body
@@ -239,9 +240,10 @@ class Predict:
             reply = self._error_reply(error, metrics, planned.raw)
             await reply(scope, receive, send)
             return
+        more: NewId = ()
         if self._log is not None:
-            self._note(served, planned.raw, request.item.size, encoded)
-        sending = Reply(200, encoded)(scope, receive, send)
+            more = self._note(served, planned.raw, request.item.size, encoded)
+        sending = Reply(200, encoded, *more)(scope, receive, send)
         count = partial(served.sent, request, outcome)
         await send_and_count(sending, request.caller, served.now, count)
 
@@ -274,28 +276,38 @@ class Predict:
             reply = self._error_reply(error, metrics, received)
             await reply(scope, receive, send)
             return
+        more: NewId = ()
         if self._log is not None:
-            self._note(served, received, request.item.size, answer)
+            more = self._note(served, received, request.item.size, answer)
         if described[0] in MSGPACK:
             packed = encode_msgpack(answer)
-            reply = Reply(200, packed, kind=MSGPACK[0].encode())
+            reply = Reply(200, packed, *more, kind=MSGPACK[0].encode())
         else:
-            reply = Reply(200, encode(answer))
+            reply = Reply(200, encode(answer), *more)
         count = partial(served.sent, request, outcome)
         await send_and_count(reply(scope, receive, send), caller, served.now, count)
 
     def _note(
         self, served: ServedModel, asked: Received, size: Size, answer: bytes | Answer
-    ) -> None:
-        """Give an answer to the log; only if there is one."""
-        assert self._log is not None
+    ) -> NewId:
+        """Give an answer to the log; only if there is one.
+
+        Returns the headers that give the caller a new request id back, for a reply that
+        `HttpProtocol` does not write itself.
+        """
+        log = self._log
+        assert log is not None
+        drawn = log.draws()
+        if not (drawn or log.logs_all):
+            return ()
+        ids, more = name_request(asked.caller)
         item, held = None, 0
-        if self._log.draws():
+        if drawn:
             item = partial(_read_again, asked, served.planner.package.kind)
             held = len(asked.body)
         entry = Entry(
+            ids,
             asked.arrived_s,
-            make_id(),
             "predict",
             served.metrics.name,
             size,
@@ -303,7 +315,8 @@ class Predict:
             item=item,
             held=held,
         )
-        self._log.add(entry)
+        log.add(entry)
+        return more
 
     def _error_reply(
         self, error: Exception, metrics: Metrics, asked: Received
@@ -312,9 +325,11 @@ class Predict:
         status, failure = metrics.failed(error)
         if asked.caller.trace is not None:
             asked.caller.trace.failed(failure, metrics.name)
+        more: NewId = ()
         if self._log is not None:
+            ids, more = name_request(asked.caller)
             self._log.failed(
-                make_id(),
+                ids,
                 "predict",
                 metrics.name,
                 asked.arrived_s,
@@ -323,7 +338,7 @@ class Predict:
                 partial(_read_again, asked, None),
                 len(asked.body),
             )
-        return error_reply(status, failure)
+        return error_reply(status, failure, *more)
 
     def _served(self, query: bytes) -> ServedModel | None:
         """Return the model that the query names, or the default model.

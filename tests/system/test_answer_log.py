@@ -1,6 +1,7 @@
 """Real servers write a line about each answer, and answers with their items."""
 
 import base64
+import http.client
 import json
 import os
 import shutil
@@ -117,6 +118,58 @@ def test_each_way_in_has_its_lines(tmp_path: Path) -> None:
     oip_id = by_way["oip", "records", 200]["id"]
     assert by_id[f"{oip_id}/1"]["record"] == {"age": 4.0}
     assert len(by_id) == len(items)
+
+
+def test_ids_are_the_callers_or_made_and_given_back(tmp_path: Path) -> None:
+    index, log = save_index(tmp_path), tmp_path / "access.log"
+    record, trace = (
+        json.dumps({"record": PEOPLE[0]}),
+        "0af7651916cd43dd8448eb211c80319c",
+    )
+    batch = json.dumps({"items": [{"record": PEOPLE[0]}]})
+    age = {"name": "age", "shape": [1], "datatype": "FP64", "data": [31.0]}
+    infer = json.dumps({"inputs": [age]})
+    asked = (
+        ("/v1/predict", record),
+        ("/v1/predict?budget_ms=1e4&exact=true", record),  # not in the fast path
+        ("/v1/predict", "{"),
+        ("/v1/predict?model=none", record),
+        ("/v1/batch?budget_ms=9000", batch),
+        ("/v1/batch", batch),
+        ("/v2/models/people/infer", infer),
+        ("/v2/models/people/infer", "{}"),
+    )
+    with serving(index, f"--access-log={log}", *PATIENT, "--grpc-port=0") as (
+        process,
+        port,
+    ):
+        address = process.stdout.readline().split()[-1]
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        expected = []
+        for number, (path, body) in enumerate(asked):
+            own = {
+                "x-request-id": f"own-{number}",
+                "traceparent": f"00-{trace}-{1:016x}-01",
+            }
+            for headers in ({}, own):
+                connection.request(
+                    "POST", path, body, {**headers, "content-type": JSON}
+                )
+                reply = connection.getresponse()
+                reply.read()
+                assert len(reply.headers.get_all("x-request-id") or ()) == 1
+                given = reply.headers["x-request-id"]
+                assert given == own["x-request-id"] if headers else len(given) == 32
+                expected.append((given, trace if headers else None))
+        connection.close()
+        tensor = triton.InferInput("age", [1], "FP64")
+        tensor.set_data_from_numpy(np.array([31.0]))
+        with triton.InferenceServerClient(address) as client:
+            client.infer("people", [tensor], headers={"x-request-id": "by-grpc"})
+        expected.append(("by-grpc", None))
+        wait_until(lambda: len(lines_in(log)) == len(expected), process)
+    found = [(line["id"], line.get("trace_id")) for line in lines_in(log)]
+    assert Counter(found) == Counter(expected)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -19,17 +19,21 @@ from polydom.server.answer_log.answer_log import (
     AnswerLog,
     LogOptions,
 )
-from polydom.server.answer_log.line import Entry, make_id
+from polydom.server.answer_log.line import Entry
 from polydom.server.answer_log.log_file import files_in
 from polydom.server.errors import Failure
+from polydom.server.schema.request_ids import RequestIds
 from polydom.server.schema.wire import PredictRequest
 from tests.support.waiting import wait_until
+
+TRACE = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def entry(number: int, item: PredictRequest | None = None, **more: Any) -> Entry:
     sent = msgspec.json.encode({"label": str(number)})
     read = None if item is None else lambda: item
-    given = time.monotonic(), str(number), "predict", "mails", 1.0, sent
+    ids = RequestIds(b"", b"%d" % number, b"")
+    given = ids, time.monotonic(), "predict", "mails", 1.0, sent
     return Entry(*given, item=read, **more)  # type: ignore[arg-type]
 
 
@@ -57,7 +61,9 @@ def test_lines_have_the_fields_of_answers_and_those_drawn_their_item(
     log.add(entry(2, PredictRequest(record={"age": 3, "job": None}), logged=False))
     log.add(entry(3, PredictRequest(image_base64=b"\xff\x00")))
     failure = Failure("not good", "bad_input")
-    log.failed("4", "grpc", "", time.monotonic() - 2, 400, failure)
+    log.failed(
+        RequestIds(b"", b"4", TRACE), "grpc", "", time.monotonic() - 2, 400, failure
+    )
     log.stop()
     told = lines_in(tmp_path / "a.log")
     assert [line["id"] for line in told] == ["0", "1", "3", "4"]
@@ -65,9 +71,10 @@ def test_lines_have_the_fields_of_answers_and_those_drawn_their_item(
     common = {"entrance": "predict", "model": "mails", "size": 1.0, "status": 200}
     assert common.items() <= told[0].items()
     assert told[3].keys() == {
-        *("time", "id", "entrance", "status", "elapsed_us", "error", "code")
+        *("time", "id", "trace_id", "entrance", "status", "elapsed_us", "error", "code")
     }
     assert told[3]["elapsed_us"] > 2e6
+    assert told[3]["trace_id"] == "4bf92f3577b34da6a3ce929d0e0e4736"
     when = msgspec.convert(told[0]["time"], datetime)
     assert abs(when.timestamp() - began_s) < 60
     assert told[0]["time"].endswith("Z")
@@ -86,7 +93,15 @@ def test_an_item_that_cannot_be_read_leaves_a_line_without_it(tmp_path: Path) ->
     log = AnswerLog(LogOptions(record=tmp_path / "folder"))
     log.start()
     failure = Failure("not good", "bad_item")
-    log.failed("1", "predict", "m", time.monotonic(), 400, failure, refuse)
+    log.failed(
+        RequestIds(b"", b"1", b""),
+        "predict",
+        "m",
+        time.monotonic(),
+        400,
+        failure,
+        refuse,
+    )
     log.add(entry(2))  # was not drawn, and there is no access log
     log.stop()
     (line,) = recorded(tmp_path / "folder")
@@ -158,9 +173,3 @@ def test_a_share_out_of_range_is_refused(tmp_path: Path, share: float) -> None:
         LogOptions(record=tmp_path, file_bytes=0)
     with pytest.raises(BadInput, match="need to be 1 or more"):
         LogOptions(record=tmp_path, most_files=0)
-
-
-def test_ids_differ_and_have_the_form_of_a_uuid() -> None:
-    ids = {make_id() for _ in range(1000)}
-    assert len(ids) == 1000
-    assert {len(one) for one in ids} == {32}

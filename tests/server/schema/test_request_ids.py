@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from polydom.server.schema.request_ids import RequestIds, make_ids
+from polydom.server.schema.request_ids import RequestIds, make_ids, with_request_id
 from polydom.server.schema.request_ids import read_ids as read_named
 from tests.support.examples import few
 
@@ -131,3 +131,15 @@ def test_usual_lines_are_read_as_others_are() -> None:
             if ids is not None:
                 assert ids.headers() == came
                 assert ids.lines == b"".join(b"%b: %b\r\n" % header for header in came)
+
+
+def test_a_request_without_an_id_gets_one_and_keeps_its_trace() -> None:
+    made = {with_request_id(None).request_id for _ in range(1000)}
+    assert len(made) == 1000
+    assert all(len(one) == 32 and set(one.decode()) <= HEX for one in made)
+    traced = with_request_id(make_ids(b"", PARENT.encode(), b"a=1"))
+    assert traced.traceparent == PARENT.encode()
+    assert traced.tracestate == b"a=1"
+    assert traced.lines.startswith(b"x-request-id: " + traced.request_id)
+    own = make_ids(b"mine", b"", b"")
+    assert with_request_id(own) is own

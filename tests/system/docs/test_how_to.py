@@ -69,6 +69,7 @@ WITH_TESTS = (
     "fetch.md",
     "fetch-vectors.md",
     "follow-a-request.md",
+    "log-requests.md",
     "triton-and-kserve.md",
 )
 PAGES = sorted(
