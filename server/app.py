@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -34,6 +35,7 @@ from .page.routes import DOCS, page_routes
 from .runtime.admission import Admission, HeldBytes
 from .runtime.model_names import AnyPath
 from .runtime.repository import Repository
+from .runtime.rollout.gate import Gate
 from .settings import UNREAD_LIMIT, GrpcAt, Settings
 from .tracing.variables import check_tracing
 from .v1.batch import BATCH, BatchEndpoint
@@ -54,6 +56,7 @@ from .v1.operator_routes import (
     show_sample,
 )
 from .v1.predict import PREDICT, Predict
+from .v1.rollout_routes import ROLLOUT, roll_out
 
 # Longest time in seconds for which the computing thread may hold the interpreter's lock
 # while the event loop waits. Python's default of 5 ms is a whole budget.
@@ -73,6 +76,8 @@ def create_app(
     page: bool = True,
     log: LogOptions | None = None,
     traces: bool = False,
+    candidates: Mapping[str, Path] = MappingProxyType({}),
+    gate: Gate | None = None,
 ) -> FastAPI:
     """Return the application that serves one index, or several by name.
 
@@ -98,6 +103,11 @@ def create_app(
     traces
         True to make spans of requests, which needs `polydom[otel]`. The variables of
         OpenTelemetry's SDK say which requests, and where the spans go.
+    candidates
+        Files of new indexes to try beside the served ones, by the name of the model. A
+        file may be missing, and appear later.
+    gate
+        Compares new indexes with the served ones; by default, nothing does.
 
     Raises
     ------
@@ -135,11 +145,14 @@ def create_app(
         fetches=fetches,
         settings=settings,
         answer_log=None if log is None else AnswerLog(log),
+        candidates=candidates,
+        gate=gate,
     )
 
     app = FastAPI(title="polydom", lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.repository, app.state.access = repository, access
-    app.state.worker, app.state.others = None, None  # set by worker processes
+    # set by worker processes
+    app.state.worker, app.state.others, app.state.tell_orders = None, None, None
     app.state.when_stopping = []
     app.state.inference = InferenceService(repository, access)
     app.state.grpc_at, app.state.traces = grpc_at, traces
@@ -164,6 +177,7 @@ def create_app(
     app.router.routes.extend((batches, *routes_of(app.state.inference), *pages))
     if access.admin is not None:
         app.add_route(RELOAD, reload_models, methods=["POST"])
+        app.add_route(ROLLOUT, roll_out, methods=["GET", "POST"])
     if access.tokens is not None:
         # The middleware added last sees requests first. Pages need no token: their
         # scripts request data with the token that a person types in.

@@ -103,6 +103,12 @@ class ChangedContract(ReloadFailed):
     code = "changed_contract"
 
 
+class WorseIndex(ReloadFailed):
+    """A new index answers recent labelled items worse than the previous index."""
+
+    code = "worse_index"
+
+
 class TooLittleLeft(NothingFits):
     """The rest of the budget is too small for any answer that the request accepts.
 
@@ -201,7 +207,7 @@ STATUSES = (
     Status(
         422,
         "INVALID_ARGUMENT",
-        (BadFeature, ReloadFailed, ChangedContract),
+        (BadFeature, ReloadFailed, ChangedContract, WorseIndex),
         "A feature cannot be computed on an item; or a file cannot be served.",
     ),
     Status(

@@ -18,6 +18,7 @@ from .building.features import features
 from .building.init import init
 from .building.measure import measure
 from .building.select import select
+from .serving.rollout import rollout
 from .serving.serve import serve
 from .serving.warm import warm
 
@@ -32,6 +33,7 @@ COMMANDS = (
     (measure, "measure my.pdx -o here.pdx --data PROJECT.toml"),
     (features, "features --kind image"),
     (serve, "serve my.pdx --budget-ms 20 --port 8000"),
+    (rollout, "rollout canary --share 0.05 --admin-token-file admin-tokens"),
     (inspect, "inspect my.pdx --html report.html"),
     (plan, "plan my.pdx --size 120000 --budget-ms 5"),
     (predict, "predict my.pdx cat.jpg --budget-ms 5"),

@@ -17,6 +17,7 @@ from collections.abc import (
 )
 from typing import Self
 
+from ..schema.rollout import RolloutAsk, RolloutsFacts
 from ..schema.wire import Answer
 from .encode_item import AnyItem
 from .messages import (
@@ -24,6 +25,7 @@ from .messages import (
     GRACE_S,
     PAUSE_S,
     READ_BYTES,
+    ROLLOUT_S,
     Address,
     BatchStream,
     FromBatch,
@@ -32,6 +34,7 @@ from .messages import (
     broken,
     no_answer,
     read_answer,
+    read_rollouts,
     silent,
     wait_s,
 )
@@ -110,6 +113,13 @@ class AsyncClient:
         )
         timeout_s = wait_s(budget_ms, self._grace_s)
         return read_answer(*await self._ask(request, timeout_s))
+
+    async def roll_out(
+        self, ask: RolloutAsk | None = None, *, timeout_s: float = ROLLOUT_S
+    ) -> RolloutsFacts:
+        """Order what a candidate is used for, like `Client.roll_out`."""
+        request = self._address.rollout(ask)
+        return read_rollouts(*await self._ask(request, timeout_s))
 
     async def predict_batch(
         self,

@@ -8,8 +8,8 @@ http.client it takes 60 us, and with urllib3 150 us.
 
 import math
 import ssl
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import httptools
@@ -20,10 +20,12 @@ from polydom.features.errors import BadInput, PolydomError
 
 from .. import errors as server_errors
 from ..errors import Failure
+from ..schema.rollout import RolloutAsk, RolloutsFacts
 from ..schema.streams import JsonLines, MsgpackStream, Stream
-from ..schema.wire import MSGPACK, Answer, Entry, ErrorEntry, Totals
+from ..schema.wire import MSGPACK, Answer, Entry, ErrorEntry, Totals, encode
 from .encode_item import AnyItem, body_of, packer_of
 
+T = TypeVar("T")
 FromBatch = Entry | ErrorEntry | Totals
 
 READ_BYTES = 256 << 10
@@ -36,6 +38,8 @@ GRACE_S = 5.0
 PAUSE_S = 0.05
 # Assumed budget of a request without one; no server's default is longer.
 DEFAULT_BUDGET_S = 1.0
+# Longest wait in seconds for an order about a candidate, whose files may be large.
+ROLLOUT_S = 600.0
 ENTRY_LIMIT = 64 << 20
 
 _ERRORS: dict[str, type[PolydomError]] = {
@@ -104,6 +108,13 @@ class Address:
         if kind:
             headers.append(f"content-type: {kind}")
         return self.head(method, path, terms, *headers) + body
+
+    def rollout(self, ask: RolloutAsk | None) -> bytes:
+        """Return the request with an order about a candidate; None asks for facts."""
+        path = "/v1/rollout"
+        if ask is None:
+            return self.request("GET", path, {}, b"", "")
+        return self.request("POST", path, {}, encode(ask), "application/json")
 
     def predict(
         self,
@@ -289,10 +300,19 @@ def chunk_of(data: bytes | bytearray) -> bytes:
 
 def read_answer(status: int, body: bytes) -> Answer:
     """Return the answer in a response of `/v1/predict`, or raise the server's error."""
+    return _read(status, body, _decode_answer)
+
+
+def read_rollouts(status: int, body: bytes) -> RolloutsFacts:
+    """Return the facts in a response of `/v1/rollout`, or raise the server's error."""
+    return _read(status, body, _decode_rollouts)
+
+
+def _read(status: int, body: bytes, decode: Callable[[bytes], T]) -> T:
     if status != 200:
         raise error_of(status, body)
     try:
-        return _decode_answer(body)
+        return decode(body)
     except msgspec.DecodeError as error:
         raise NoAnswer(f"what came is no answer of polydom's: {error}") from error
 
@@ -327,5 +347,6 @@ def broken(error: OSError) -> NoAnswer:
     return NoAnswer(f"the connection broke: {error}")
 
 
+_decode_rollouts = msgspec.json.Decoder(RolloutsFacts).decode
 _decode_answer = msgspec.json.Decoder(Answer).decode
 _decode_failure = msgspec.json.Decoder(Failure).decode

@@ -11,10 +11,11 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
 from typing import Self, TypeVar
 
+from ..schema.rollout import RolloutAsk, RolloutsFacts
 from ..schema.wire import Answer
 from .aio import AsyncClient, StreamConnection
 from .encode_item import AnyItem
-from .messages import GRACE_S, READ_BYTES, FromBatch, broken, silent
+from .messages import GRACE_S, READ_BYTES, ROLLOUT_S, FromBatch, broken, silent
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 T = TypeVar("T")
@@ -123,6 +124,16 @@ class Client:
                 explain=explain,
             )
         )
+
+    def roll_out(
+        self, ask: RolloutAsk | None = None, *, timeout_s: float = ROLLOUT_S
+    ) -> RolloutsFacts:
+        """Order what a candidate is used for; without an order, only ask for facts.
+
+        The client's token must be an administrator's. Raises the server's error, and
+        NoAnswer after `timeout_s` seconds.
+        """
+        return _run(self._client.roll_out(ask, timeout_s=timeout_s))
 
     def predict_batch(
         self,

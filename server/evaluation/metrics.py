@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import exp
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
@@ -43,6 +43,19 @@ Floats = NDArray[np.float64]
 Measure = Callable[[Floats], float | None]
 
 
+class Paired(NamedTuple):
+    """The quality of two predictors of the same items, and the second one's gain.
+
+    `error` is the standard error of the gain; None for a single item. All are None if
+    the quality is undefined.
+    """
+
+    first: float | None
+    second: float | None
+    gain: float | None
+    error: float | None
+
+
 class Metrics(ABC):
     """Computes metrics of predictors; subclasses handle classes and numbers.
 
@@ -62,6 +75,23 @@ class Metrics(ABC):
     @abstractmethod
     def _fields(self, place: int) -> dict[str, Any]:
         """Return the fields of a `Result` for one predictor, by name."""
+
+    @abstractmethod
+    def _measure_of(self, place: int) -> Measure:
+        """Return a function that computes the quality of one predictor."""
+
+    def paired(self, first: int, second: int) -> Paired:
+        """Compare the quality of two predictors, item by item."""
+        both = self._measure_of(first), self._measure_of(second)
+
+        def gain(weights: Floats) -> float | None:
+            old, new = (measure(weights) for measure in both)
+            return None if old is None or new is None else new - old
+
+        every = np.ones(len(self._trials))
+        found = self._measured(gain)
+        old, new = both[0](every), both[1](every)
+        return Paired(old, new, found["quality"], found["quality_error"])
 
     @abstractmethod
     def _within(self, place: int, inside: Flags) -> float:
@@ -274,7 +304,7 @@ class ClassMetrics(Metrics):
         right = measures.accuracy(own, answered)
         measured = {"quality": right, "quality_error": error}
         if self._measure != "accuracy":
-            measured = self._measured(partial(self._quality, answered, scores))
+            measured = self._measured(self._measure_of(place))
         return {
             **self._timed(place),
             **measured,
@@ -288,6 +318,10 @@ class ClassMetrics(Metrics):
             "reliability": _reliability(own, scores),
             "precision_recall": self._curve(scores),
         }
+
+    def _measure_of(self, place: int) -> Measure:
+        scores = self._scores(self._replies(place))
+        return partial(self._quality, self._answered(place), scores)
 
     def _rates(self, answered: Codes) -> list[ClassRates]:
         names = [*self._codes][: self._known]
@@ -321,7 +355,7 @@ class ClassMetrics(Metrics):
     def _quality(
         self, answered: Codes, scores: Floats | None, weights: Floats
     ) -> float | None:
-        """Return the quality by a measure other than accuracy.
+        """Return the quality by the index's measure.
 
         `weights` (N,) has the weight of each trial. The result is None if the measure
         cannot be computed, for example because scores are missing.
@@ -425,7 +459,7 @@ class NumericMetrics(Metrics):
         given = self._given(replies)
         return {
             **self._timed(place),
-            **self._measured(partial(self._measure, own, given)),
+            **self._measured(self._measure_of(place)),
             "standard_error": self._standard_error(np.abs(own - given)),
             "r2": measures.r2(own, given),
             "mae": measures.mae(own, given),
@@ -437,6 +471,9 @@ class NumericMetrics(Metrics):
         """Return the quality with the prior's number for answers outside the budget."""
         given = np.where(inside, self._given(self._replies(place)), self._prior)
         return self._measure(self._labels, given)
+
+    def _measure_of(self, place: int) -> Measure:
+        return partial(self._measure, self._labels, self._given(self._replies(place)))
 
     def _given(self, replies: Sequence[Reply]) -> Floats:
         """Return the answered numbers (N,); the prior's number for missing answers."""

@@ -23,6 +23,8 @@ _WINDOW_BITS = {
     b"gzip": (16 + zlib.MAX_WBITS,),
     b"deflate": (zlib.MAX_WBITS, -zlib.MAX_WBITS),
 }
+# Largest body in bytes of a request that an operator sends, such as one to load models.
+SMALL_BODY = 16 << 10
 # First bytes of a member of a gzip file, and the largest number of members.
 _MEMBER, _MOST_MEMBERS = b"\x1f\x8b\x08", 1024
 # A body over the limit is read and dropped, up to this multiple of the limit: a caller

@@ -247,3 +247,42 @@ class Metrics:
             log.error(what, exc_info=error)
         without_frames(error)
         return status, failure
+
+    def without(self, other: "Metrics") -> "Metrics":
+        """Return the counts of answers and errors that are not in `other`.
+
+        All counts in `other` must be in these counts, too.
+        """
+        rest = Metrics()
+        rest.answers.update(self.answers)
+        rest.answers.subtract(other.answers)
+        rest.errors.update(self.errors)
+        rest.errors.subtract(other.errors)
+        for name in BOUNDS:
+            own, less = self.histogram(name), other.histogram(name)
+            left = rest.histogram(name)
+            left.counts += own.counts - less.counts
+            left.total = own.total - less.total
+        return rest
+
+
+class CandidateMetrics(Metrics):
+    """The counts of a candidate's answers, which `whole`, of its model, has, too."""
+
+    def __init__(self, whole: Metrics) -> None:
+        super().__init__(whole.name)
+        self._whole = whole
+
+    def answered(self, answers: Iterable[Timed], sent_s: float) -> None:
+        """Count answers, here and for the model."""
+        given = [*answers]
+        super().answered(given, sent_s)
+        self._whole.answered(given, sent_s)
+
+    def failed(
+        self, error: Exception, what: str = "a request failed"
+    ) -> tuple[int, Failure]:
+        """Count an error, here and for the model."""
+        status, failure = super().failed(error, what)
+        self._whole.errors[failure.code] += 1
+        return status, failure

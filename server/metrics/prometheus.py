@@ -20,6 +20,7 @@ from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from .counts import Metrics, Samples
 from .fetch_metrics import fetch_metrics
+from .version_metrics import version_metrics
 
 # The values of a sample's labels except `model`, and the sample's value.
 Value = tuple[tuple[str, ...], Any]
@@ -394,6 +395,7 @@ class Families(Collector):
             for file, count in log.dropped.items():
                 dropped.add_metric([file], count)
             yield dropped
+        yield from version_metrics(self._repository)
 
 
 def _model(repository: Repository, name: str) -> Model:

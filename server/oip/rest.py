@@ -13,7 +13,7 @@ from polydom.features.wording import describe_decode_error, without_mark
 
 from ..answer_log.answer_log import NewId, name_request
 from ..answer_log.line import Entrance
-from ..http.body import arrival, read_body
+from ..http.body import SMALL_BODY, arrival, read_body
 from ..http.headers import Headers, only_header
 from ..http.reply import Reply, error_reply, json_reply, send_and_count
 from ..runtime.admission import HeldBody
@@ -23,8 +23,6 @@ from .rest_body import decode_infer
 from .service import InferenceService
 
 ROOT = "/v2"
-# Largest body in bytes of a request to list, load or unload models.
-SMALL_BODY = 16 << 10
 JSON_LENGTH = b"inference-header-content-length"
 
 

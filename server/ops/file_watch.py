@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 POLL_S = 1.0
 
@@ -14,24 +15,29 @@ class Watch:
     The first poll compares the files with their state when this object was created. A
     changed file is reported only if two polls in a row find the same inode, size and
     modification time. So a file that is still being written is not reported. A missing
-    file is not reported before it exists again.
+    file is not reported before it exists again. The files are the models' `paths` and
+    those of their `candidates`, by the model's name.
     """
 
-    def __init__(self, paths: Mapping[str, Path]) -> None:
-        self._paths = dict(paths)
-        self._reported = {name: _stamp(path) for name, path in self._paths.items()}
+    def __init__(
+        self,
+        paths: Mapping[str, Path],
+        candidates: Mapping[str, Path] = MappingProxyType({}),
+    ) -> None:
+        self._paths = [*paths.items(), *candidates.items()]
+        self._reported = {path: _stamp(path) for _, path in self._paths}
         self._seen = dict(self._reported)
 
     def poll(self) -> list[str]:
-        """Look at every file once; return the names of the files that changed."""
-        changed = []
-        for name, path in self._paths.items():
+        """Look at every file once; return the models whose files changed."""
+        changed = dict[str, None]()
+        for name, path in self._paths:
             stamp = _stamp(path)
-            settled, self._seen[name] = self._seen[name], stamp
-            if stamp is not None and stamp == settled != self._reported[name]:
-                self._reported[name] = stamp
-                changed.append(name)
-        return changed
+            settled, self._seen[path] = self._seen[path], stamp
+            if stamp is not None and stamp == settled != self._reported[path]:
+                self._reported[path] = stamp
+                changed[name] = None
+        return [*changed]
 
 
 def _stamp(path: Path) -> _Stamp | None:

@@ -35,7 +35,9 @@ from .signal_socket import STOPS, SignalSocket, signals_of, survive_strays
 RESTART_S = 1.0
 # Maximum seconds for a trial to load all files and run everything.
 TRIAL_S = 120.0
-_HANDLED = (*STOPS, "SIGHUP", "SIGCHLD")
+# The signal by which a worker says that there are new orders, and the parent tells all.
+_ORDERS = "SIGUSR2"
+_HANDLED = (*STOPS, "SIGHUP", "SIGCHLD", _ORDERS)
 # The signal that tells workers that a trial failed.
 _TRIAL_FAILED = "SIGUSR1"
 
@@ -134,7 +136,10 @@ class Workers:
             # a suspended worker must wake up to stop
             self._signal_workers(signal.SIGCONT)
             self._end_trial()
-        elif signal.SIGHUP in numbers:
+            return
+        if numbers & signals_of((_ORDERS,)):
+            self._signal_workers(getattr(signal, _ORDERS))
+        if signal.SIGHUP in numbers:
             self._reload_due = True
 
     def _signal_workers(self, number: int) -> None:
@@ -244,7 +249,13 @@ class Workers:
         self._share_metrics(number)
         tell = functools.partial(os.kill, os.getppid(), signal.SIGHUP)
         self._app.state.inference.notify_others = tell
-        self._server.contexts += [self._while_parent_lives, _count_failed_trials]
+        orders = getattr(signal, _ORDERS)
+        self._app.state.tell_orders = functools.partial(os.kill, os.getppid(), orders)
+        self._server.contexts += [
+            self._while_parent_lives,
+            _count_failed_trials,
+            _follow_orders,
+        ]
         self._server.when_started = _unblock_signals
         self._server.run_at(self._listener)
 
@@ -274,6 +285,15 @@ async def _count_failed_trials(server: ReloadingServer) -> AsyncIterator[None]:
     """Count a failed reload whenever the parent signals that a trial failed."""
     loop, number = asyncio.get_running_loop(), getattr(signal, _TRIAL_FAILED)
     loop.add_signal_handler(number, server.repository.count_failed)
+    yield
+    loop.remove_signal_handler(number)
+
+
+@contextlib.asynccontextmanager
+async def _follow_orders(server: ReloadingServer) -> AsyncIterator[None]:
+    """Follow the orders about candidates whenever the parent signals new ones."""
+    loop, number = asyncio.get_running_loop(), getattr(signal, _ORDERS)
+    loop.add_signal_handler(number, server.repository.follow_orders)
     yield
     loop.remove_signal_handler(number)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from polydom.features.errors import BadInput
 
+# Ends of names of files beside a served index: its candidate, and the index of before.
+_BESIDE = (".next.pdx", ".previous.pdx")
 AnyPath = str | os.PathLike[str]
 
 
@@ -27,6 +29,34 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
     return _unique(pairs)
 
 
+def name_candidates(
+    arguments: Iterable[str], files: Mapping[str, Path]
+) -> dict[str, Path]:
+    """Return each candidate's file by its model, from arguments `FILE` or `NAME=FILE`.
+
+    Without `NAME`, it is the candidate of the first of `files`. A file may be missing.
+    """
+    named: dict[str, Path] = {}
+    for argument in arguments:
+        name, separator, text = argument.partition("=")
+        if not separator or set(name) & {"/", os.sep}:
+            name, text = next(iter(files)), argument
+        path = Path(text)
+        if name not in files:
+            raise BadInput(
+                f"--candidate {argument}: no model is called {name!r}; served: "
+                f"{', '.join(files)}"
+            )
+        if name in named:
+            raise BadInput(f"model {name!r} has two candidates; one is needed")
+        if path.absolute() in {file.absolute() for file in files.values()}:
+            raise BadInput(f"--candidate {argument}: this file is served already")
+        if not path.parent.is_dir():
+            raise BadInput(f"--candidate {argument}: there is no folder {path.parent}")
+        named[name] = path
+    return named
+
+
 def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
     """Return each model's index file; without a name, a path's stem is the name."""
     if isinstance(paths, Mapping):
@@ -39,13 +69,14 @@ def _index_at(path: Path) -> Path:
     if not path.is_dir():
         return path
     # hidden files are no indexes, such as the ._NAME.pdx that macOS writes
-    files = sorted(path.glob("[!.]*.pdx"))
+    found = sorted(path.glob("[!.]*.pdx"))
+    files = [file for file in found if not file.name.endswith(_BESIDE)]
     if len(files) == 1:
         return files[0]
-    found = ", ".join(file.name for file in files[:3]) or "none"
+    names = ", ".join(file.name for file in files[:3]) or "none"
     more = ", ..." if len(files) > 3 else ""
     raise BadInput(
-        f"{path} is a folder: one .pdx file is needed in it, found {found}{more}; "
+        f"{path} is a folder: one .pdx file is needed in it, found {names}{more}; "
         "give the file itself"
     )
 

@@ -1,12 +1,15 @@
 """A model of the repository: its name, its file, and the index that answers now."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import ChangedContract
-from ..metrics.counts import Metrics
+from ..metrics.counts import CandidateMetrics, Metrics
 from .contract import Contract, contract_of, differences
+from .rollout.orders import RolloutOrder
+from .rollout.shadow import Shadow, ShadowCounts
+from .rollout.split import Split
 from .served_model import ServedModel
 
 
@@ -16,18 +19,27 @@ class NamedModel:
 
     `next` is a reload that has not begun; further callers of `reload` wait for it, too.
     If one of them allows changes, `allows_changes` is True until it begins. `contract`
-    is that of the last index that answered.
+    is that of the last index that answered. `candidate` is the index of the file
+    `candidate_path`, beside the served index; None if there is none.
     """
 
     name: str
     path: Path
     metrics: Metrics
+    candidate_path: Path | None = None
     served: ServedModel | None = None
     loading: bool = False
     reason: str = ""
     next: asyncio.Task[None] | None = None
     allows_changes: bool = False
     contract: Contract | None = None
+    candidate: ServedModel | None = None
+    order: RolloutOrder = field(default_factory=RolloutOrder)
+    candidate_metrics: CandidateMetrics = field(init=False)
+    compared: ShadowCounts = field(default_factory=ShadowCounts)
+
+    def __post_init__(self) -> None:
+        self.candidate_metrics = CandidateMetrics(self.metrics)
 
     def check(self, new: ServedModel) -> None:
         """Raise ChangedContract if the index `new` would break callers of this one."""
@@ -45,3 +57,37 @@ class NamedModel:
         """Let the index `new` answer from now on."""
         self.contract = contract_of(new.planner.package)
         self.served, self.reason = new, ""
+        self.follow(self.order)
+
+    def takes(self, new: ServedModel) -> bool:
+        """Return True if `new` is the candidate's index: then promote the candidate."""
+        candidate = self.candidate
+        if candidate is None or not candidate.ready or candidate.version != new.version:
+            return False
+        self.promote()
+        return True
+
+    def promote(self) -> None:
+        """Let the candidate answer from now on. It is warm; its counts go on."""
+        candidate, self.candidate = self.candidate, None
+        assert candidate is not None
+        candidate.metrics = self.metrics
+        self.metrics.planners.add(candidate.planner, candidate.traffic)
+        self.serve(candidate)
+
+    def follow(self, order: RolloutOrder) -> None:
+        """Use the candidate as the operator has ordered."""
+        if order.swapped != self.order.swapped and self.candidate_path is not None:
+            self.path, self.candidate_path = self.candidate_path, self.path
+        self.order = order
+        served, candidate = self.served, self.candidate
+        if served is None:
+            return
+        served.split = None
+        if candidate is None or not candidate.ready or order.mode == "off":
+            return
+        shadow = None
+        if order.mode == "shadow":
+            shadow = Shadow(candidate, self.compared, order.share)
+        drawn = order.share, order.by
+        served.split = Split(self.name, served, candidate, *drawn, shadow=shadow)

@@ -5,30 +5,28 @@ import contextlib
 import functools
 import gc
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from polydom.features.errors import BadIndexFile, BadItem, PolydomError, printable
+from polydom.features.errors import BadIndexFile, PolydomError, printable
 from polydom.features.fetches.load import load_fetches
-from polydom.features.wording import listed
-from polydom.indexer.index.package import Package
 
 from ..answer_log.answer_log import AnswerLog
-from ..engine.loading import load_planner
-from ..errors import ChangedContract, NotReady, ReloadFailed, UnknownModel
-from ..fetching.fetcher import Fetcher
+from ..errors import ChangedContract, NotReady, ReloadFailed, UnknownModel, WorseIndex
 from ..fetching.fetchers import Fetchers
 from ..metrics.counts import Metrics
 from ..schema.bounds import USUAL_COLUMNS
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
 from .admission import HeldBytes
+from .index_opener import IndexOpener
 from .model_names import AnyPath, name_paths
 from .named_model import NamedModel
-from .orders import OrdersFile
+from .rollout.gate import Gate
+from .rollout.orders import OrdersFile
 from .served_model import ServedModel
-from .translator import Translator
 from .usual_budget import UsualBudget
 from .work_queue import WorkQueue, run_in_thread
 
@@ -58,7 +56,8 @@ class Repository:
 
     Only the event loop may use this object. All indexes share one queue and its
     computing thread, so each index takes the load of the others into account. The first
-    of `paths` is the default model.
+    of `paths` is the default model. `candidates` are files of candidates, by model;
+    they may be missing, and appear later.
     """
 
     def __init__(
@@ -69,7 +68,10 @@ class Repository:
         fetches: Sequence[Path] = (),
         settings: Settings | None = None,
         answer_log: AnswerLog | None = None,
+        candidates: Mapping[str, Path] = MappingProxyType({}),
+        gate: Gate | None = None,
     ) -> None:
+        self.gate = gate  # None to serve new indexes without comparing them
         self.queue = WorkQueue()
         self.answer_log = answer_log  # None to write no lines about answers
         self.tracing: Tracing | None = None  # Set by each process that makes spans
@@ -81,16 +83,22 @@ class Repository:
         self.usual_budget = UsualBudget(self.settings.budget_s)
         self.held_bytes = HeldBytes(self.settings.intake_limit)
         self.fetchers = Fetchers(load_fetches(fetches))
-        self._features = tuple(features)
+        shared = self.fetchers, self.queue, self.usual_budget
+        self._opener = IndexOpener(features, *shared, self.settings)
         self._models = {
-            name: NamedModel(name, path, Metrics(name))
+            name: NamedModel(name, path, Metrics(name), candidates.get(name))
             for name, path in name_paths(paths).items()
         }
         self._first = next(iter(self._models.values()))
-        self._one_at_a_time = asyncio.Lock()
+        # held while an index is loaded, or files are moved
+        self.one_at_a_time = asyncio.Lock()
         self.orders = OrdersFile()
         for model in self._models.values():
             model.serve(self._open(model))
+            if gate is not None and model.served is not None:
+                gate.keep(model.path, model.served.version)
+            with self._unless_bad(model):
+                self._reopen_candidate(model)
 
     @property
     def ready(self) -> bool:
@@ -100,7 +108,8 @@ class Repository:
     @property
     def columns(self) -> int:
         """The largest number of columns that a record may have, over all indexes."""
-        each = (served.translator.columns or USUAL_COLUMNS for served in self._served())
+        served = (*self._served(), *self._candidates())
+        each = (one.translator.columns or USUAL_COLUMNS for one in served)
         return max(each, default=USUAL_COLUMNS)
 
     def names(self) -> tuple[str, ...]:
@@ -110,14 +119,18 @@ class Repository:
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
         """Return the served index of a model; of the default model if `name` is None.
 
-        `version` is None or the index's checksum. Raises UnknownModel if the name or
-        the version is unknown, and NotReady if the model is not loaded.
+        `version` is None or the index's checksum, which may be that of the candidate.
+        Raises UnknownModel if the name or the version is unknown, and NotReady if the
+        model is not loaded.
         """
-        model = self._first if name is None else self._model(name)
+        model = self.model(name)
         served = model.served
         if served is None:
             raise NotReady(f"model {model.name!r} is not loaded")
         if version is not None and version != served.version:
+            candidate = model.candidate
+            if candidate is not None and version == candidate.version:
+                return candidate
             raise UnknownModel(
                 f"model {model.name!r} has no version {version[:80]!r}; served is "
                 f"{served.version!r}"
@@ -126,7 +139,7 @@ class Repository:
 
     def state(self, name: str) -> ModelState:
         """Return the state of a model; raise UnknownModel if none has this name."""
-        model = self._model(name)
+        model = self.model(name)
         if model.served is not None and model.served.ready:
             return ModelState("READY", "")
         if model.loading or (model.served is not None and not model.reason):
@@ -144,7 +157,7 @@ class Repository:
 
     def metrics(self, name: str) -> Metrics:
         """Return the metrics of a model; raise UnknownModel if none has this name."""
-        return self._model(name).metrics
+        return self.model(name).metrics
 
     async def start(self) -> None:
         """Start the computing thread, then warm up all indexes one by one.
@@ -162,6 +175,13 @@ class Repository:
             except Exception as error:
                 model.reason = "its warm-up failed; the log says why"
                 errors.append(error)
+            if model.candidate is not None:
+                with self._unless_bad(model):
+                    await model.candidate.start(model.served)
+        self.follow_orders()
+        if self.gate is not None:
+            # this worker may replace one that has loaded a newer index
+            self._catching_up = asyncio.create_task(self._catch_up())
         # Indexes, models and modules live as long as the process. Garbage collections
         # do not visit frozen objects, so they stay short.
         gc.collect()
@@ -171,7 +191,7 @@ class Repository:
 
     async def stop(self) -> None:
         """Refuse new requests, answer the requests in the queue, and end the thread."""
-        for served in self._served():
+        for served in (*self._served(), *self._candidates()):
             served.ready = False
         gc.unfreeze()
         await self.fetchers.close()
@@ -186,25 +206,41 @@ class Repository:
         """Warm up all indexes before `start`, in a process that will fork workers."""
         for served in self._served():
             served.warm_up.run()
+        for model in self._models.values():
+            with self._unless_bad(model):
+                if model.candidate is not None:
+                    model.candidate.warm_up.run()
+
+    async def _catch_up(self) -> None:
+        with contextlib.suppress(ReloadFailed):
+            await self.reload()
+
+    def follow_orders(self) -> None:
+        """Use candidates as the operator has ordered, in this or another process."""
+        for model in self._models.values():
+            model.follow(self.orders.rollout_of(model.name))
 
     def reopen(self) -> None:
         """Load all files again, before `start`; keep the old index if a file fails."""
+        self.follow_orders()
         for model in self._loaded():
             # if a file cannot be opened, a worker that starts reports why
             with contextlib.suppress(Exception):
                 new = self._open(model)
                 if not self._allows(new):
                     model.check(new)
-                model.serve(new)
+                if self._has_passed(model, new):
+                    model.serve(new)
+                self._reopen_candidate(model)
 
     async def load(self, name: str) -> None:
         """Load a model from its file; raise ReloadFailed if the file is unusable."""
-        await self._replace(self._model(name))
+        await self._replace(self.model(name))
 
     async def unload(self, name: str) -> None:
         """Unload a model; raise UnknownModel if no model has this name."""
-        model = self._model(name)
-        async with self._one_at_a_time:
+        model = self.model(name)
+        async with self.one_at_a_time:
             model.served, model.reason = None, "it was unloaded"
         log.info("model %s: unloaded", name, extra={"event": "unload", "model": name})
 
@@ -218,7 +254,7 @@ class Repository:
         is raised. Unless `allow_changes`, ChangedContract is raised if the new index
         would break callers, and the old index stays.
         """
-        wanted = [self._model(name)] if name is not None else self._loaded()
+        wanted = [self.model(name)] if name is not None else self._loaded()
         failures: list[ReloadFailed] = []
         for model in wanted:
             model.allows_changes = model.allows_changes or allow_changes
@@ -232,15 +268,23 @@ class Repository:
             raise ReloadFailed("; ".join(map(str, failures)))
         return {model.name: model.served.version for model in wanted if model.served}
 
-    def _model(self, name: str) -> NamedModel:
-        model = self._models.get(name)
+    def model(self, name: str | None) -> NamedModel:
+        """Return a model by its name; the default model if `name` is None.
+
+        Raises UnknownModel if no model has this name.
+        """
+        model = self._first if name is None else self._models.get(name)
         if model is None:
             known = ", ".join(map(repr, self._models))
-            raise UnknownModel(f"no model is called {name[:80]!r}; served: {known}")
+            called = (name or "")[:80]
+            raise UnknownModel(f"no model is called {called!r}; served: {known}")
         return model
 
     def _loaded(self) -> list[NamedModel]:
         return [model for model in self._models.values() if model.served is not None]
+
+    def _candidates(self) -> list[ServedModel]:
+        return [model.candidate for model in self._models.values() if model.candidate]
 
     def _served(self) -> list[ServedModel]:
         return [model.served for model in self._models.values() if model.served]
@@ -253,12 +297,14 @@ class Repository:
 
     async def _replace_in_turn(self, model: NamedModel) -> None:
         """Reload one model, after the end of any other reload."""
-        async with self._one_at_a_time:
+        async with self.one_at_a_time:
             model.next, model.loading = None, True
             allowed, model.allows_changes = model.allows_changes, False
+            model.follow(self.orders.rollout_of(model.name))
             try:
                 await self._load(model, allow_changes=allowed)
-            except ChangedContract as error:
+                await self._load_candidate(model, allow_changes=allowed)
+            except (ChangedContract, WorseIndex) as error:
                 self._refused(model, error)
                 raise
             except Exception as error:  # a damaged file may raise any error
@@ -269,8 +315,29 @@ class Repository:
 
     def _allows(self, new: ServedModel) -> bool:
         """Return True if the operator lets this index change what callers rely on."""
-        allowed = self.settings.allow_changes
-        return allowed or new.version in self.orders.read().allowed
+        orders, version = self.orders.read(), new.version
+        allowed = self.settings.allow_changes or version in orders.allowed
+        return allowed or version in orders.wanted
+
+    def _has_passed(self, model: NamedModel, new: ServedModel) -> bool:
+        """Return True if the gate lets an index in that another process loads."""
+        old = model.served
+        if self.gate is None or old is None or old.version == new.version:
+            return True
+        wanted = new.version in self.orders.read().wanted
+        return wanted or self.gate.passed(old.version, new.version)
+
+    async def compare(self, model: NamedModel, path: Path, new: str) -> None:
+        """Let the gate compare a new index with the served one.
+
+        The index at `path` has the version `new`. Raises WorseIndex if it is worse, and
+        ReloadFailed if they cannot be compared.
+        """
+        old = model.served
+        wanted = new in self.orders.read().wanted
+        if self.gate is not None and old is not None and not wanted:
+            arguments = model.name, old.version, path, new
+            await run_in_thread(functools.partial(self.gate.refuse_worse, *arguments))
 
     def _refused(self, model: NamedModel, error: ReloadFailed) -> None:
         """Count and log an index that is fit to be served and is refused.
@@ -301,52 +368,77 @@ class Repository:
         return ReloadFailed(f"model {model.name!r}: {failure}")
 
     async def _load(self, model: NamedModel, *, allow_changes: bool) -> None:
-        opened = run_in_thread(functools.partial(self._open, model))
-        try:
-            new = await asyncio.wait_for(opened, LOAD_S)
-        except TimeoutError as error:
-            raise BadIndexFile(
-                f"{model.path}: not opened within {LOAD_S:g} s"
-            ) from error
+        new = await self._opened(model.path, functools.partial(self._open, model))
         old = model.served
         if old is not None and old.ready and old.version == new.version:
             return
+        await self.compare(model, model.path, new.version)
+        if not model.takes(new):
+            await self._admit(model, new, allow_changes=allow_changes)
+            # Requests in progress refer to the old index, so it lives until they are
+            # answered.
+            model.serve(new)
+        if self.gate is not None:
+            keep = functools.partial(self.gate.keep, model.path, new.version)
+            await run_in_thread(keep)
+        facts = {"event": "reload", "model": model.name, "version": new.version}
+        log.info("model %s: version %s answers", model.name, new.version, extra=facts)
+
+    async def _load_candidate(self, model: NamedModel, *, allow_changes: bool) -> None:
+        """Load the candidate's file; without the file, there is no candidate."""
+        path = model.candidate_path
+        if path is None or not path.exists():
+            model.candidate = None
+        else:
+            new = await self._opened(path, lambda: self._open_candidate(model, path))
+            old = model.candidate
+            if old is not None and old.ready and old.version == new.version:
+                return
+            await self._admit(model, new, allow_changes=allow_changes)
+            model.candidate = new
+            facts = {"event": "candidate", "model": model.name, "version": new.version}
+            said = "model %s: version %s is the candidate"
+            log.info(said, model.name, new.version, extra=facts)
+        model.follow(model.order)
+
+    def _reopen_candidate(self, model: NamedModel) -> None:
+        """Load the candidate's file before `start`, if it is there."""
+        path, model.candidate = model.candidate_path, None
+        if path is not None and path.exists():
+            new = self._open_candidate(model, path)
+            if not self._allows(new):
+                model.check(new)
+            model.candidate = new
+
+    @contextlib.contextmanager
+    def _unless_bad(self, model: NamedModel) -> Iterator[None]:
+        """Let a model have no candidate if an error is raised; the log says why."""
+        try:
+            yield
+        except Exception as error:
+            model.candidate = None
+            self._failed(model, error)
+
+    async def _opened(self, path: Path, read: Callable[[], ServedModel]) -> ServedModel:
+        """Call `read` in a thread; raise BadIndexFile if it takes too long."""
+        try:
+            return await asyncio.wait_for(run_in_thread(read), LOAD_S)
+        except TimeoutError as error:
+            raise BadIndexFile(f"{path}: not opened within {LOAD_S:g} s") from error
+
+    async def _admit(
+        self, model: NamedModel, new: ServedModel, *, allow_changes: bool
+    ) -> None:
+        """Check that a new index breaks no callers, and warm it up."""
         if allow_changes:
             self.orders.allow(new.version)
         elif not self._allows(new):
             model.check(new)
         await self.fetchers.open()
-        await new.start(old)
-        # Requests in progress refer to the old index, so it lives until they are
-        # answered.
-        model.serve(new)
-        facts = {"event": "reload", "model": model.name, "version": new.version}
-        log.info("model %s: version %s answers", model.name, new.version, extra=facts)
+        await new.start(model.served)
 
     def _open(self, model: NamedModel) -> ServedModel:
-        planner = load_planner(model.path, self._features, self.settings)
-        try:
-            translator = Translator(planner, self.settings)
-            package = planner.package
-            fetchers = self.fetchers.of(package.fetches, package.arrivals, package.kind)
-            self._say_unoffered(model.name, package, fetchers)
-            metrics, budget = model.metrics, self.usual_budget
-            return ServedModel(translator, self.queue, metrics, fetchers, budget)
-        # BadItem: a stored sample is not a valid item
-        except (BadIndexFile, BadItem) as error:
-            raise BadIndexFile(f"{model.path}: {error}") from error
+        return self._opener.open(model.name, model.path, model.metrics)
 
-    @staticmethod
-    def _say_unoffered(
-        name: str, package: Package, fetchers: Sequence[Fetcher | None]
-    ) -> None:
-        """Warn of fetches of an index that no file of the operator defines."""
-        offered = zip(package.fetches, fetchers, strict=True)
-        lacking = [stored.name for stored, fetcher in offered if fetcher is None]
-        if lacking:
-            log.warning(
-                "model %s: no --fetches FILE says how to fetch %s; columns of it are "
-                "used only where a request brings them",
-                name,
-                listed(lacking),
-            )
+    def _open_candidate(self, model: NamedModel, path: Path) -> ServedModel:
+        return self._opener.open(model.name, path, model.candidate_metrics)

@@ -28,6 +28,7 @@ from .describe_shifts import describe_shifts
 from .job import Job
 from .record_answerer import RecordAnswerer
 from .request_fetches import RequestFetches
+from .rollout.split import Split
 from .translator import Translator
 from .usual_budget import UsualBudget
 from .waiting import Waiting
@@ -79,6 +80,8 @@ class ServedModel:
         self.version = self.planner.index.version
         self.now = self.planner.now
         self.ready = False
+        # Divides requests among this index and a candidate; None without a candidate
+        self.split: Split[ServedModel] | None = None
         self.send_times = SendTimes(SendTime(), SendTime())
         self._times_of: dict[tuple[str, int], SendTimes] = {}
         self.queue = queue

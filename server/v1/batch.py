@@ -28,6 +28,7 @@ from ..errors import Abandoned, Failure, NotReady, Overloaded, describe, not_rea
 from ..http.reply import error_reply
 from ..metrics.counts import AnswerKind
 from ..runtime.repository import Repository
+from ..runtime.served_model import ServedModel
 from ..runtime.translator import check_price
 from ..runtime.waiting import Allowance, Shared
 from ..schema.bounds import USUAL_COLUMNS
@@ -85,7 +86,10 @@ class BatchEndpoint:
         limit = self._repository.settings.body_limit
         terms, chunks = await read_batch(reader, kind, scope["query_string"], limit)
         reply = BatchReply(send, kind, scope.get("http_version", "1.1"))
-        batch = Batch(self._repository, terms, reader, reply, self._slot)
+        served = self._repository.get(terms.model)
+        if served.split is not None:
+            served = served.split.choose(scope["headers"])
+        batch = Batch(self._repository, served, terms, reader, reply, self._slot)
         await reader.begin()
         await reply.start(*more)
         await batch.run(chunks)
@@ -97,12 +101,12 @@ class Batch:
     def __init__(
         self,
         repository: Repository,
+        served: ServedModel,
         terms: BatchTerms,
         reader: BatchReader,
         reply: BatchReply,
         slot: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        served = repository.get(terms.model)
         if not served.ready:
             raise not_ready(served.queue.begun)
         translator = served.translator

@@ -16,6 +16,7 @@ from ..http.openapi_parts import (
     ref,
 )
 from ..schema.facts import CurvesFacts, Health, IndexFacts, InputsFacts, ModelsFacts
+from ..schema.rollout import RolloutAsk, RolloutFacts, RolloutsFacts
 from ..schema.streams import JSON_LINES
 from ..schema.wire import (
     MSGPACK,
@@ -58,6 +59,9 @@ V1_STRUCTS = (
     CurvesFacts,
     InputsFacts,
     ModelsFacts,
+    RolloutAsk,
+    RolloutFacts,
+    RolloutsFacts,
     BatchTerms,
     BatchItem,
     BatchBody,
@@ -90,6 +94,7 @@ def describe_v1() -> dict[str, Any]:
         "/v1/index/samples/{number}": {"get": _show_sample()},
         "/v1/models": {"get": call("List the models that are served.", models)},
         "/v1/admin/reload": {"post": _reload()},
+        "/v1/rollout": {"get": _rollout(asks=False), "post": _rollout(asks=True)},
         "/metrics": {"get": _METRICS},
         "/livez": {"get": call("Check that the process answers.", live)},
         "/readyz": {"get": call("Check that the index is warm.", live, cold)},
@@ -177,6 +182,23 @@ def _reload() -> dict[str, Any]:
         description="true to let the new index change what callers rely on.",
     )
     return {**described, "parameters": [*described["parameters"], allowed]}
+
+
+def _rollout(*, asks: bool) -> dict[str, Any]:
+    errors = {
+        401: _MEANINGS[401],
+        404: "No model has that name; or the server has no admin token, and this route "
+        "does not exist.",
+    }
+    if not asks:
+        shown = "Show the candidates of models, and what they are used for."
+        return call(shown, ref(RolloutsFacts), errors)
+    errors[400] = "The order is not understood, or there is no candidate."
+    errors[422] = "The files cannot be moved, or the index cannot be served."
+    said = "Try a candidate, promote it, drop it, or go back to the index of before."
+    body = {"application/json": {"schema": ref(RolloutAsk)}}
+    described = call(said, ref(RolloutsFacts), errors)
+    return {**described, "requestBody": {"required": True, "content": body}}
 
 
 def _show(summary: str, facts: type[msgspec.Struct]) -> dict[str, Any]:

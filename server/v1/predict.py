@@ -32,6 +32,7 @@ from ..runtime.admission import HeldBody
 from ..runtime.record_answerer import SIZE
 from ..runtime.record_decoder import record_of
 from ..runtime.repository import Repository
+from ..runtime.rollout.split import Split
 from ..runtime.served_model import Begun, ServedModel
 from ..runtime.waiting import Waiting
 from ..runtime.work_queue import run_off_loop
@@ -58,6 +59,12 @@ class Planned(NamedTuple):
     request: Request | Exception
     begun: Begun  # The plan, or the fetches that the record waits for, if any
     raw: RawRequest  # Its body counts as held while the request waits
+
+
+class Chosen(NamedTuple):
+    """The version of a model that was chosen for a request that the route answers."""
+
+    served: ServedModel
 
 
 class Fetching(Later):
@@ -130,12 +137,15 @@ class Predict:
         self._log = repository.answer_log
         self._longest = min(LONGEST_BODY, repository.settings.body_limit)
 
-    def at_once(self, raw: RawRequest) -> bytes | Later | Planned | None:
+    def at_once(
+        self, raw: RawRequest, chosen: ServedModel | None = None
+    ) -> bytes | Later | Planned | Chosen | None:
         """Return the encoded answer if the plan is quick and no request waits.
 
         If the record waits for fetches, a `Later` is returned. If the plan is longer or
         fails, a `Planned` request is returned, and the route must answer it. If None is
-        returned, the route must read the request from the start.
+        returned, the route must read the request from the start; if a version was
+        chosen, it is returned as `Chosen` then. `chosen` is this version.
         """
         if len(raw.body) > self._longest or self._repository.queue.waiting:
             return None
@@ -147,7 +157,12 @@ class Predict:
                 if described[0] in MSGPACK or b"content-encoding" in dict(telling):
                     return None
             query = raw.query
-            served = self._repository.get(model_in(query) if query else None)
+            if chosen is not None:
+                served = chosen
+            else:
+                served = self._repository.get(model_in(query) if query else None)
+                if served.split is not None:
+                    return self._divided(served.split, raw)
             if not served.ready:
                 return None
             decoder, read = served.translator.record_decoder, None
@@ -159,7 +174,11 @@ class Predict:
                 kind = served.planner.package.kind
                 ask = decode_request(described, query, raw.body, kind)
                 if ask.model is not None:
+                    if chosen is not None:
+                        return None
                     served = self._repository.get(ask.model)
+                    if served.split is not None:
+                        return None
                 return self._answer_item(served, raw, ask, served.translator.item(ask))
             terms, row, gaps = read
             if terms.model is not None:
@@ -177,6 +196,16 @@ class Predict:
         # the route will meet this error again, and will answer and count it
         except Exception:
             return None
+
+    def _divided(
+        self, split: Split[ServedModel], raw: RawRequest
+    ) -> bytes | Later | Planned | Chosen:
+        """Let one of two versions answer as `at_once` does."""
+        chosen = split.choose(raw.headers)
+        answer = self.at_once(raw, chosen)
+        if split.shadow is not None and isinstance(answer, bytes):
+            raw.when_written(partial(_compare, chosen, raw, answer))
+        return answer or Chosen(chosen)
 
     def _answer_item(
         self, served: ServedModel, raw: RawRequest, terms: Terms, item: Item
@@ -209,12 +238,13 @@ class Predict:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, continuing with the `Planned` request if there is one."""
         # removed here, because uvicorn keeps a connection's last scope
-        planned: Planned | None = scope.get("state", {}).pop("planned", None)
+        planned: Planned | Chosen | None = scope.get("state", {}).pop("planned", None)
         with self._repository.held_bytes.body() as held:
-            if planned is None:
-                await self._answer(scope, receive, send, held)
-            else:
+            if isinstance(planned, Planned):
                 await self._answer_planned(planned, scope, receive, send, held)
+            else:
+                chosen = None if planned is None else planned.served
+                await self._answer(scope, receive, send, held, chosen)
 
     async def _answer_planned(
         self,
@@ -246,11 +276,21 @@ class Predict:
         sending = Reply(200, encoded, *more)(scope, receive, send)
         count = partial(served.sent, request, outcome)
         await send_and_count(sending, request.caller, served.now, count)
+        if served.split is not None:
+            _compare(served, planned.raw, encoded)
 
     async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, held: HeldBody
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        held: HeldBody,
+        chosen: ServedModel | None = None,
     ) -> None:
-        """Read a request from the start, and answer it."""
+        """Read a request from the start, and answer it.
+
+        `chosen` is the version that is to answer, unless the body names a model.
+        """
         repository = self._repository
         arrived_s, caller = arrival(scope)
         headers, query = scope["headers"], scope["query_string"]
@@ -267,8 +307,10 @@ class Predict:
             given = described, query, body, kind, columns
             ask = await run_off_loop(decode_request, *given, size=size)
             if served is None or ask.model is not None:
-                served = None
+                served = chosen = None
                 served = repository.get(ask.model)
+            if served.split is not None:
+                served = chosen or served.split.choose(headers)
             request, outcome = await served.answer(ask, arrived_s, caller)
             answer = served.translator.answer(request, outcome)
         except Exception as error:
@@ -286,6 +328,8 @@ class Predict:
             reply = Reply(200, encode(answer), *more)
         count = partial(served.sent, request, outcome)
         await send_and_count(reply(scope, receive, send), caller, served.now, count)
+        if served.split is not None:
+            _compare(served, received, answer)
 
     def _note(
         self, served: ServedModel, asked: Received, size: Size, answer: bytes | Answer
@@ -349,6 +393,14 @@ class Predict:
             return self._repository.get(model_in(query) if query else None)
         except NotReady:
             return None
+
+
+def _compare(served: ServedModel, asked: Received, answer: bytes | Answer) -> None:
+    """Let the candidate answer a request again, if the operator wants that."""
+    split = served.split
+    if split is not None and split.shadow is not None:
+        read = partial(_read_again, asked, served.planner.package.kind)
+        split.shadow.add(read, len(asked.body), answer)
 
 
 def _read_again(asked: Received, kind: Kind | None) -> PredictRequest:

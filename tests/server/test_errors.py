@@ -26,6 +26,7 @@ from polydom.server.errors import (
     UnknownModel,
     UnknownSample,
     UnsupportedEncoding,
+    WorseIndex,
     describe,
 )
 from polydom.server.oip.grpc_calls import CODES
@@ -44,6 +45,7 @@ ERRORS: list[tuple[PolydomError, int, str, str | None]] = [
     (BadFeature("x"), 422, "bad_feature", "INVALID_ARGUMENT"),
     (ReloadFailed("x"), 422, "reload_failed", "INVALID_ARGUMENT"),
     (ChangedContract("x"), 422, "changed_contract", "INVALID_ARGUMENT"),
+    (WorseIndex("x"), 422, "worse_index", "INVALID_ARGUMENT"),
     (Overloaded("x"), 429, "overloaded", "RESOURCE_EXHAUSTED"),
     (Abandoned("x"), 499, "abandoned", "CANCELLED"),
     (NotReady("x"), 503, "not_ready", "UNAVAILABLE"),

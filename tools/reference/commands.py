@@ -28,6 +28,7 @@ ORDER = (
     "score",
     "score-parts",
     "serve",
+    "rollout",
     "warm",
 )
 

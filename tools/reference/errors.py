@@ -28,6 +28,7 @@ ADVICE = {
     "reload_failed": "Read the server's log; the old index still answers.",
     "changed_contract": "Build the index with the labels and columns of before, or "
     "reload with `allow_changes=true` once callers are ready.",
+    "worse_index": "Build a better index; or start the server without `--gate`.",
     "overloaded": "Wait as long as `Retry-After` says, then ask again; add "
     "workers if this error is frequent.",
     "abandoned": "Nothing: no caller gets this error. Only logs and metrics show it.",

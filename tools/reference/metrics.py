@@ -15,6 +15,12 @@ from polydom.server.metrics.prometheus import (
     WAITING,
     WAITING_HELP,
 )
+from polydom.server.metrics.version_metrics import (
+    SHADOW,
+    SHADOW_HELP,
+    SHADOW_LABELS,
+    VERSION_FAMILIES,
+)
 from tools.generated_parts import table
 
 KINDS = {HISTOGRAM: "histogram", COUNTER: "counter", GAUGE: "gauge"}
@@ -27,7 +33,7 @@ def parts() -> dict[str, str]:
 
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
-    """A row for each metric: of models, of fetches, then of the whole process."""
+    """A row for each metric: of models, of fetches, by version, then of the process."""
     for family in FAMILIES:
         kind = KINDS.get(family.kind, "info")
         labels = ("version",) if kind == "info" else family.labels
@@ -38,6 +44,13 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         shown = ", ".join(f"`{label}`" for label in fetch_family.labels)
         name = f"`{fetch_family.name}{ENDS.get(kind, '')}`"
         yield name, kind, shown, fetch_family.help
+    for version_family in VERSION_FAMILIES:
+        kind = KINDS[version_family.kind]
+        shown = ", ".join(f"`{label}`" for label in version_family.labels)
+        name = f"`{version_family.name}{ENDS.get(kind, '')}`"
+        yield name, kind, shown, version_family.help
+    shown = ", ".join(f"`{label}`" for label in SHADOW_LABELS)
+    yield f"`{SHADOW}_total`", "counter", shown, SHADOW_HELP
     yield f"`{WAITING}`", "gauge", "", WAITING_HELP
     yield f"`{DROPPED}_total`", "counter", "`file`", DROPPED_HELP
     yield f"`{THROTTLED}_total`", "counter", "", THROTTLED_HELP

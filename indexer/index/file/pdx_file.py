@@ -215,6 +215,20 @@ def _open(path: str | os.PathLike[str]) -> IO[bytes]:
     return open(descriptor, "rb", buffering=0)
 
 
+def read_version(path: str | os.PathLike[str]) -> str:
+    """Return the checksum in hex that a file states, without a look at its content.
+
+    Raises BadIndexFile if the file cannot be opened, or is no index.
+    """
+    with _open(path) as file:
+        preamble = file.read(_PREAMBLE_BYTES)
+        try:
+            _check_preamble(preamble, os.fstat(file.fileno()).st_size)
+        except BadIndexFile as error:
+            raise BadIndexFile(f"{path}: {error}") from error
+        return preamble[_FACTS.size :].hex()
+
+
 def _copy(file: IO[bytes]) -> tuple[memoryview, int, str]:
     """Copy a file into memory; return its bytes, header length and checksum."""
     preamble = file.read(_PREAMBLE_BYTES)

@@ -116,6 +116,27 @@ Workers = Annotated[
 Watched = Annotated[
     bool, typer.Option("--watch", help="Reload an index when its file is replaced.")
 ]
+Candidates = Annotated[
+    list[str],
+    typer.Option(
+        "--candidate",
+        metavar="[NAME=]INDEX.pdx",
+        help="New index to try beside the served index of a model, by default of the "
+        "first; the file may appear later. May be given once for each model.",
+    ),
+]
+GateFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--gate",
+        metavar="ITEMS",
+        help="Recent labelled items, as for `polydom evaluate`: a new index is refused "
+        "if it answers them worse than the served one.",
+    ),
+]
+GateLabel = Annotated[
+    str, typer.Option(help="Column or key of --gate with the labels.")
+]
 AllowChanges = Annotated[
     bool,
     typer.Option(
@@ -196,7 +217,8 @@ AdminTokenFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="File of bearer tokens, one per line, that allow reloading over HTTP.",
+        help="File of bearer tokens, one per line, that allow reloads and rollouts "
+        "over HTTP.",
     ),
 ]
 PemFile = Annotated[Path | None, typer.Option(metavar="FILE", help="PEM, for TLS.")]
@@ -223,6 +245,9 @@ def serve(
     queue_limit: QueueLimit = DEFAULTS.queue_limit,
     workers: Workers = 1,
     watch: Watched = False,
+    candidate: Candidates = [],  # noqa: B006
+    gate: GateFile = None,
+    gate_label: GateLabel = "label",
     allow_changes: AllowChanges = False,
     token_file: TokenFile = None,
     admin_token_file: AdminTokenFile = None,
@@ -247,12 +272,13 @@ def serve(
     from ...answer_log.answer_log import LogOptions
     from ...answer_log.log_file import STANDARD_OUTPUT
     from ...app import create_app
+    from ...evaluation.gate import EvaluationGate
     from ...http.bearer_tokens import Access
     from ...ops.file_watch import Watch
     from ...ops.logs import set_up_logs
     from ...ops.server import ServeOptions, free_port, listen
     from ...ops.workers import run_workers
-    from ...runtime.model_names import name_files
+    from ...runtime.model_names import name_candidates, name_files
     from ...settings import GrpcAt
 
     _refuse_budget("--budget-ms", budget_ms)
@@ -278,11 +304,21 @@ def serve(
         access_log, record, record_share, record_mb << 20, record_files
     )
     files = name_files(indexes)
+    candidates = name_candidates(candidate, files)
     options = ServeOptions(
-        Watch(files) if watch else None, leave_s, ssl_certfile, ssl_keyfile
+        Watch(files, candidates) if watch else None, leave_s, ssl_certfile, ssl_keyfile
     )
     access = Access.read(token_file, admin_token_file)
-    grpc_at = None
+    grpc_at = compared = None
+    if gate is not None:
+        if not gate.exists():
+            raise BadInput(f"--gate {gate}: there is no such file or folder")
+        compared = EvaluationGate(
+            gate,
+            label=gate_label,
+            features=features,
+            budget_s=settings.budget_s,
+        )
     if grpc_port is not None:
         free = free_port(host, grpc_port)
         grpc_at = GrpcAt(host, free, ssl_certfile, ssl_keyfile)
@@ -296,6 +332,8 @@ def serve(
         page=page,
         log=written if access_log or record else None,
         traces=traces,
+        candidates=candidates,
+        gate=compared,
     )
     collect_as_usual()
     scheme = "https" if ssl_certfile else "http"

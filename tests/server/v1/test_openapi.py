@@ -20,7 +20,7 @@ CONFIGURATION = """
 expected-statuses = ["2xx", "3xx", "4xx", "504"]
 
 [[operations]]
-include-path-regex = "^/v1/(predict|batch)$|/infer$"
+include-path-regex = "^/v1/(predict|batch|rollout)$|/infer$"
 checks.positive_data_acceptance.enabled = false
 
 [[operations]]
@@ -35,7 +35,7 @@ OF_ITEMS = r"^/v1/(predict|batch|index.*)$|^/v2/models/\{name\}(/config|/infer|)
 
 @pytest.mark.parametrize(
     ("kind", "routes", "tested"),
-    [("text with tokens", ".", 26), ("record", OF_ITEMS, 8)],
+    [("text with tokens", ".", 29), ("record", OF_ITEMS, 8)],
     ids=["text with tokens", "record"],
 )
 def test_server_does_what_its_document_says(

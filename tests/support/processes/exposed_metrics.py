@@ -7,7 +7,7 @@ from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from tests.support.indexes.served import FEATURES_FILE, make_index
+from tests.support.indexes.served import FEATURES_FILE, make_index, save
 from tests.support.waiting import until_ready
 
 
@@ -20,7 +20,8 @@ def exposed_labels(folder: Path) -> dict[str, set[str]]:
     meta = {**index.package.meta, "exits": exits}
     path = folder / "tiny.pdx"
     replace(index, package=replace(index.package, meta=meta)).save(path)
-    app = create_app(path, features=[FEATURES_FILE])
+    candidate = {"tiny": save(folder / "tiny.next.pdx", 0.9)}
+    app = create_app(path, features=[FEATURES_FILE], candidates=candidate)
     labels: dict[str, set[str]] = {}
     with TestClient(app) as client:
         until_ready(client)
@@ -34,6 +35,7 @@ def exposed_labels(folder: Path) -> dict[str, set[str]]:
     # parts have factors once they were measured, which takes samples and their times
     labels["polydom_rescale_factor"] = {"model", "part", "name"}
     labels["polydom_cpu_throttled_seconds_total"] = set()  # where there are quotas
+    labels["polydom_version_errors_total"] = {"model", "version", "code"}
     # features of texts read no columns
     for name in ("missing_values_total", "unknown_values_total"):
         labels[f"polydom_{name}"] = {"model", "column"}

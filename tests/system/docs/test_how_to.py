@@ -70,6 +70,7 @@ WITH_TESTS = (
     "fetch-vectors.md",
     "follow-a-request.md",
     "log-requests.md",
+    "roll-out.md",
     "triton-and-kserve.md",
 )
 PAGES = sorted(

@@ -20,7 +20,7 @@ from polydom.server.schema.wire import (
     PredictRequest,
     Totals,
 )
-from tests.support.indexes.served import FEATURES_FILE
+from tests.support.indexes.served import FEATURES_FILE, save
 from tests.support.indexes.three_kinds import picture, save_three
 from tests.support.pages import blocks, read, run_python
 from tests.support.processes.servers import ADMIN, serving
@@ -70,6 +70,8 @@ def port(folder: Path) -> Iterator[int]:
     """A server of the pages' three models."""
     models = ["photos=images.pdx", "loans=records.pdx"]
     options = ["--features", str(FEATURES_FILE), "--admin-token-file", "admins"]
+    save(folder / "tiny.next.pdx", 0.9)
+    options.append("--candidate=mails=tiny.next.pdx")
     with serving("mails=tiny.pdx", *models, *options, folder=folder) as (_, port):
         yield port
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polydom.server.oip.rest import SMALL_BODY
+from polydom.server.http.body import SMALL_BODY
 from tests.support.indexes.served import FEATURES_FILE, save_index
 from tests.support.processes.raw_http import failure, request, send
 from tests.support.processes.servers import serving

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -15,11 +16,31 @@ LARGEST = 1 << 20
 KEPT = 100
 
 
+Mode = Literal["off", "shadow", "canary"]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+# Name of a header in lower case; empty for none.
+HeaderName = Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]{0,64}$")]
+
+
+class RolloutOrder(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What one model's candidate is used for."""
+
+    mode: Mode = "off"
+    # Share of the requests that the candidate gets, or is compared on
+    share: Share = 0.0
+    by: HeaderName = ""  # Header whose value decides which version answers
+    # True if the candidate's file is served, because files could not be moved
+    swapped: bool = False
+
+
 class Orders(msgspec.Struct, forbid_unknown_fields=True):
     """The orders of the operator."""
 
     # Versions of indexes that may change what callers rely on
     allowed: list[str] = []
+    # Versions that the operator has promoted, or rolled back to
+    wanted: list[str] = []
+    rollouts: dict[str, RolloutOrder] = {}  # By the name of the model
 
 
 class OrdersFile:
@@ -45,7 +66,7 @@ class OrdersFile:
         if self.path is None:
             edit(self._own)
             return
-        with _locked(self.path.with_suffix(".lock")):
+        with locked(self.path.with_suffix(".lock")):
             orders = self.read()
             edit(orders)
             new = self.path.with_suffix(".new")
@@ -56,10 +77,25 @@ class OrdersFile:
         """Let an index of this version change what callers rely on."""
 
         def edit(orders: Orders) -> None:
-            others = [one for one in orders.allowed if one != version]
-            orders.allowed = [*others, version][-KEPT:]
+            orders.allowed = _with(orders.allowed, version)
 
         self.change(edit)
+
+    def set_rollout(
+        self, name: str, order: RolloutOrder, wanted: str | None = None
+    ) -> None:
+        """Set the order for a model; `wanted` is the version that is to be served."""
+
+        def edit(orders: Orders) -> None:
+            orders.rollouts[name] = order
+            if wanted is not None:
+                orders.wanted = _with(orders.wanted, wanted)
+
+        self.change(edit)
+
+    def rollout_of(self, name: str) -> RolloutOrder:
+        """Return the order for a model; by default its candidate is not used."""
+        return self.read().rollouts.get(name, RolloutOrder())
 
     def _in_file(self, path: Path) -> Orders:
         try:
@@ -72,11 +108,21 @@ class OrdersFile:
             return self._own
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file while the context is open. Only systems that fork do."""
-    import fcntl
+def _with(versions: list[str], version: str) -> list[str]:
+    return [*(one for one in versions if one != version), version][-KEPT:]
 
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file while the context is open.
+
+    Systems that cannot fork have no locks, and no workers that need them.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from polydom.server.runtime.orders import KEPT, LARGEST, OrdersFile
+from polydom.server.runtime.rollout.orders import KEPT, LARGEST, OrdersFile
 
 
 def test_orders_are_those_of_every_process(tmp_path: Path) -> None:

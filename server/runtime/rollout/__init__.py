@@ -1,0 +1,1 @@
+"""Two versions of a model at once: orders of the operator, shares, and index files."""
