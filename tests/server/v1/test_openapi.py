@@ -35,7 +35,7 @@ OF_ITEMS = r"^/v1/(predict|batch|index.*)$|^/v2/models/\{name\}(/config|/infer|)
 
 @pytest.mark.parametrize(
     ("kind", "routes", "tested"),
-    [("text with tokens", ".", 29), ("record", OF_ITEMS, 8)],
+    [("text with tokens", ".", 29), ("record", OF_ITEMS, 9)],
     ids=["text with tokens", "record"],
 )
 def test_server_does_what_its_document_says(

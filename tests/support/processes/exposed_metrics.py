@@ -36,6 +36,8 @@ def exposed_labels(folder: Path) -> dict[str, set[str]]:
     labels["polydom_rescale_factor"] = {"model", "part", "name"}
     labels["polydom_cpu_throttled_seconds_total"] = set()  # where there are quotas
     labels["polydom_version_errors_total"] = {"model", "version", "code"}
+    # a server has it if it writes lines about its answers
+    labels["polydom_record_dropped_total"] = {"file"}
     # features of texts read no columns
     for name in ("missing_values_total", "unknown_values_total"):
         labels[f"polydom_{name}"] = {"model", "column"}

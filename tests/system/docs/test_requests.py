@@ -104,7 +104,8 @@ def test_request_is_answered_as_the_page_says(
 def objects(text: str) -> list[Any]:
     """One JSON object, or one a line; `...` is where some was left out."""
     text = re.sub(r'"([^"]*)\.\.\."', r'"\1"', text)
-    text = re.sub(r",?\s*\.\.\.,?(?=\s*[]}])", "", text).replace(",...,", ",")
+    text = re.sub(r",?\s*\.\.\.,?(?=\s*[]}])", "", text)
+    text = re.sub(r",\s*\.\.\.,", ",", text)
     try:
         return [json.loads(text)]
     except json.JSONDecodeError:
