@@ -8,13 +8,14 @@ import json
 import re
 import signal
 import socket
+import time
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
 from polydom.server.http.raw_request import LONGEST_HEAD, framing_of
-from polydom.server.runtime.admission import LEAST
+from polydom.server.runtime.admission import CROWDED_S, LEAST
 from tests.support.indexes import records
 from tests.support.processes.forked_process import ForkedProcess
 from tests.support.processes.raw_http import statuses
@@ -57,6 +58,7 @@ def connected(port: int, count: int) -> Iterator[list[socket.socket]]:
         for connection in connections:
             connection.sendall(PROBE % b"/livez")
             reply(connection)
+        time.sleep(CROWDED_S)  # until no accepted connection is remembered
         yield connections
 
 
@@ -120,6 +122,7 @@ def test_flood_is_refused_at_once_and_probes_are_not(server: Server, new: bool) 
 
 def test_flood_leaves_a_server_that_answers_as_before(server: Server) -> None:
     flood(server, [ONE] * COUNT)
+    time.sleep(CROWDED_S)
     with connect(server[1]) as connection:
         for _ in range(20):
             connection.sendall(ONE)

@@ -58,7 +58,7 @@ def test_workers_count_every_answer_once_whoever_is_asked(tmp_path: Path) -> Non
         for number in range(1, 21):
             text = HAM.encode()
             assert ask(port, "POST", "/v1/predict", text, content_type="text/plain")
-            assert sum(answers(port).values()) == number
+            wait_until(lambda n=number: sum(answers(port).values()) == n, process)
         assert answers(port).keys() == {"0", "1"}
         process.terminate()
         _, err = process.communicate(timeout=20)

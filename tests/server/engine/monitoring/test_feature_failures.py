@@ -128,7 +128,7 @@ def test_the_best_set_without_the_feature_answers(
 
 
 def test_an_outcome_says_what_failed_if_the_request_asks() -> None:
-    outcome = Broken(WORDS, INDEX).ask(Deadline(50.0, 9.21e-3), explain=True)
+    outcome = Broken(WORDS, INDEX).ask(Deadline(50.0, 9.21e-3), timed=True)
     assert (outcome.computed, outcome.failed) == (LENGTH | MARKS, WORDS)
     outcome = Broken(WORDS, INDEX).ask(Deadline(50.0, 9.21e-3))
     assert (outcome.computed, outcome.failed) == (0, 0)
