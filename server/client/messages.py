@@ -111,7 +111,7 @@ class Address:
 
     def rollout(self, ask: RolloutAsk | None) -> bytes:
         """Return the request with an order about a candidate; None asks for facts."""
-        path = "/v1/rollout"
+        path = "/v1/admin/rollout"
         if ask is None:
             return self.request("GET", path, {}, b"", "")
         return self.request("POST", path, {}, encode(ask), "application/json")
@@ -304,7 +304,7 @@ def read_answer(status: int, body: bytes) -> Answer:
 
 
 def read_rollouts(status: int, body: bytes) -> RolloutsFacts:
-    """Return the facts in a response of `/v1/rollout`, or raise the server's error."""
+    """Return the facts in a response of the route, or raise the server's error."""
     return _read(status, body, _decode_rollouts)
 
 

@@ -27,7 +27,7 @@ from ..settings import Settings
 from .verdict import Question, Verdict
 
 GATE_S = 300.0  # longest time in seconds of a comparison
-NICENESS = 15
+NICENESS = 10  # like that of the process that tries files before workers load them
 
 
 class EvaluationGate:

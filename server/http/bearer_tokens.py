@@ -17,7 +17,7 @@ from .reply import error_reply
 # Probes need no token: operators send them, and the answers reveal nothing of models.
 OPEN_PATHS = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
 # Paths under these need an admin token.
-ADMIN_PATHS = ("/v1/admin/", "/v1/rollout", "/v2/repository/models/")
+ADMIN_PATHS = ("/v1/admin/", "/v2/repository/models/")
 SHORTEST = 16
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 

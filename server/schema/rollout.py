@@ -9,7 +9,7 @@ HeaderName = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9-]{1,64}$")]
 
 
 class RolloutAsk(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of `POST /v1/rollout`: what is to become of a model's candidate.
+    """Body of `POST /v1/admin/rollout`: what is to become of a model's candidate.
 
     `model` is a model's name, by default the first model. `share` is the share of
     requests that the candidate gets, or is compared on, in [0, 1]. `by` names a header:
@@ -38,7 +38,7 @@ class RolloutFacts(msgspec.Struct):
 
 
 class RolloutsFacts(msgspec.Struct):
-    """Answer of `/v1/rollout`: all models with a candidate, and a note on the order."""
+    """Answer to an order: all models with a candidate, and a note on the order."""
 
     models: list[RolloutFacts]
     note: str = ""

@@ -94,7 +94,7 @@ def describe_v1() -> dict[str, Any]:
         "/v1/index/samples/{number}": {"get": _show_sample()},
         "/v1/models": {"get": call("List the models that are served.", models)},
         "/v1/admin/reload": {"post": _reload()},
-        "/v1/rollout": {"get": _rollout(asks=False), "post": _rollout(asks=True)},
+        "/v1/admin/rollout": {"get": _rollout(asks=False), "post": _rollout(asks=True)},
         "/metrics": {"get": _METRICS},
         "/livez": {"get": call("Check that the process answers.", live)},
         "/readyz": {"get": call("Check that the index is warm.", live, cold)},

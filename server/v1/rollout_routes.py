@@ -12,11 +12,11 @@ from ..http.reply import json_reply
 from ..runtime.rollout.rollouts import Rollouts
 from ..schema.rollout import RolloutAsk
 
-ROLLOUT = "/v1/rollout"
+ROLLOUT = "/v1/admin/rollout"
 
 
 async def roll_out(request: Request) -> Response:
-    """Answer `GET /v1/rollout`, and `POST`: try, promote or drop a candidate.
+    """Answer `GET /v1/admin/rollout`, and `POST`: try, promote or drop a candidate.
 
     All workers follow.
     """

@@ -267,7 +267,7 @@ def test_app_documents_every_route_and_status(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     served = {"/v1/predict", "/v1/batch", "/v1/index", "/v1/models"} | PROBES
     served |= {"/v1/admin/reload", "/v1/index/curves", "/v1/index/samples/{number}"}
-    served |= {"/v1/index/inputs", "/v1/rollout"}
+    served |= {"/v1/index/inputs", "/v1/admin/rollout"}
     ours = {path for path in document["paths"] if not path.startswith("/v2")}
     assert ours == served
     predict = document["paths"]["/v1/predict"]["post"]

@@ -20,7 +20,7 @@ CONFIGURATION = """
 expected-statuses = ["2xx", "3xx", "4xx", "504"]
 
 [[operations]]
-include-path-regex = "^/v1/(predict|batch|rollout)$|/infer$"
+include-path-regex = "^/v1/(predict|batch|admin/rollout)$|/infer$"
 checks.positive_data_acceptance.enabled = false
 
 [[operations]]

@@ -14,6 +14,7 @@ from tests.support.waiting import wait_until
 
 POLYDOM = (sys.executable, "-m", "polydom.server")
 STOP_S = 20
+ANSWER_S = 180  # for gates, too, which import and compile on a busy machine
 ADMIN = "an-admin-token-for-tests"
 
 
@@ -64,7 +65,7 @@ def ask(
     port: int, method: str, path: str, body: bytes = b"", **headers: str
 ) -> tuple[int, dict[str, object]]:
     """Status and body of one request on a connection of its own."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=STOP_S)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
         connection.request(method, path, body or None, names)

@@ -301,7 +301,7 @@ def test_a_name_may_answer_with_numbers_after_a_reload(tmp_path: Path) -> None:
     async def main() -> None:
         async with started(path) as repository:
             numbers.make_index().save(path)
-            reload = asyncio.create_task(repository.reload())
+            reload = asyncio.create_task(repository.reload(allow_changes=True))
             found = []
             while not reload.done():
                 found.append(await ask(repository))
