@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,10 @@ def children(process: ForkedProcess) -> list[int]:
     return [int(pid) for pid in found.stdout.split()]
 
 
+def counts(port: int, number: int) -> bool:
+    return sum(answers(port).values()) == number
+
+
 def test_workers_count_every_answer_once_whoever_is_asked(tmp_path: Path) -> None:
     path = save(tmp_path / "tiny.pdx")
     with serving(path, OWN, f"--workers={COUNT}") as (process, port):
@@ -58,7 +63,7 @@ def test_workers_count_every_answer_once_whoever_is_asked(tmp_path: Path) -> Non
         for number in range(1, 21):
             text = HAM.encode()
             assert ask(port, "POST", "/v1/predict", text, content_type="text/plain")
-            wait_until(lambda n=number: sum(answers(port).values()) == n, process)
+            wait_until(partial(counts, port, number), process)
         assert answers(port).keys() == {"0", "1"}
         process.terminate()
         _, err = process.communicate(timeout=20)
