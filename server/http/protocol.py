@@ -230,7 +230,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._take(data)
             return
         now_s = time.monotonic()
-        self.read_s = self._turn.began_s(now_s, self.loop)
+        self.read_s = turn_s = self._turn.began_s(now_s, self.loop)
         end = data.find(END)
         if (data.find(END, end + 4) >= 0 or len(data) > PIECE) and not is_the_only_one(
             data, end, PIECE
@@ -244,7 +244,7 @@ class HttpProtocol(HttpToolsProtocol):
             if self._was_unread:
                 self._was_unread, waited_s = False, seconds_unread(self.transport)
                 self.read_s -= waited_s
-            if not admission.enter(now_s, waited_s):
+            if not admission.enter(turn_s, waited_s):
                 self._delay_or_shed(admission, data, now_s, waited_s)
                 return
         self._read(data, end)
@@ -519,6 +519,7 @@ class HttpProtocol(HttpToolsProtocol):
         it becomes an entry of the request's state.
         """
         self._unset_keepalive_if_required()
+        self._note_that_it_goes_on()
         request = self._request
         request.answerer = None
         headers, expects = request.headers, request.expects_continue
@@ -545,6 +546,10 @@ class HttpProtocol(HttpToolsProtocol):
         pieces, request.pieces = request.pieces, []
         for piece in pieces:
             self.on_body(piece)
+
+    def _note_that_it_goes_on(self) -> None:
+        if self._admission is not None:
+            self._admission.goes_on()
 
     def _hand_over(self) -> None:
         """Let an ASGI cycle answer the latest request, if nothing has answered it."""
@@ -598,6 +603,7 @@ class HttpProtocol(HttpToolsProtocol):
                 return
             if isinstance(answer, Later):
                 request.later = answer
+                self._note_that_it_goes_on()
                 answer.begin(self._came)
                 return
             self._begin_cycle(answer)
@@ -670,7 +676,7 @@ class HttpProtocol(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection if no request came for the whole keep-alive time."""
         left_s = self._idle_since_s + self.timeout_keep_alive - time.monotonic()
-        if self._request.later is not None:
+        if self._request.later is not None or self._next is WAITING:
             self._close_in(self.timeout_keep_alive)
         elif left_s > 0:
             self._close_in(left_s)
@@ -739,7 +745,6 @@ class HttpProtocol(HttpToolsProtocol):
     ) -> None:
         """Queue a request for admission, or refuse it if the wait is too long."""
         if admission.hold(self._resume, waited_s):
-            self._unset_keepalive_if_required()
             self._delayed, self._next = data, WAITING
             return
         self._shed(data)

@@ -75,6 +75,8 @@ class Admission:
         self._learned_s = self._began_s = self._refusing_s = 0.0
         self._rests_until_s = 0.0
         self._begun = self._accepted = 0
+        # True if a request that began in this turn is answered after its reading phase
+        self._goes_on = False
         # Function that refuses the connections that wait in the kernel to be accepted,
         # but for so many; it returns how many seconds that took
         self.shorten_queue: Callable[[int], float] = float
@@ -93,8 +95,9 @@ class Admission:
     def enter(self, read_s: float, waited_s: float = 0.0) -> bool:
         """Return True if a request may begin now; the caller must then begin it.
 
-        `read_s` is the time when the request was read. It waited `waited_s` seconds in
-        the kernel before.
+        `read_s` is the time when the loop's turn began that read the request: so
+        requests of one turn have the same time, however long each of them takes. The
+        request waited `waited_s` seconds in the kernel before.
         """
         if self._left <= 0:  # so if other requests wait
             return False
@@ -107,6 +110,10 @@ class Admission:
         elif begun == LEAST:
             self._time_turn(read_s)
         return True
+
+    def goes_on(self) -> None:
+        """Note that a request that just began is not answered before this returns."""
+        self._goes_on = True
 
     def _is_crowded(self, now_s: float) -> bool:
         """Return True if others wait that are fresher than a request that waited."""
@@ -177,6 +184,7 @@ class Admission:
 
     async def wait(self) -> None:
         """Wait until a gRPC request may begin; raise Overloaded if that is too late."""
+        self.goes_on()
         if self.enter(self._now()):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -229,11 +237,11 @@ class Admission:
 
     def _when_read(self) -> None:
         """End the turn's reading phase; requests read later belong to the next turn."""
-        if self._begun <= LEAST and not self._held:
-            self._begun, self._left, self._ending = 0, self._quota, False
-        else:
+        if self._goes_on and (self._begun > LEAST or self._held):
             self._left = 0  # requests read from now on belong to the next turn
             self._call_soon(self._when_done)
+        else:
+            self._when_done()
 
     def _when_done(self) -> None:
         """End a turn of the loop: update the estimates, and begin waiting requests."""
@@ -241,6 +249,7 @@ class Admission:
         if self._begun > LEAST or self._held:
             self._learn(now_s)
         self._begun, self._left, self._ending = 0, self._quota, False
+        self._goes_on = False
         if self._held:
             self._open(now_s)
         while self._held and self._left > 0:
