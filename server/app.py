@@ -25,6 +25,7 @@ from polydom.features.wording import nearest
 from .answer_log.answer_log import AnswerLog, LogOptions
 from .errors import UNEXPECTED, Failure, Overloaded
 from .http.bearer_tokens import Access, TokenGate, path_in_app
+from .http.known_heads import KnownHeads
 from .http.openapi_parts import document
 from .http.reply import RawReplies, error_reply
 from .oip.openapi import OIP_STRUCTS, describe_oip
@@ -312,6 +313,7 @@ def _state(app: FastAPI) -> dict[str, Any]:
         "trace": None if tracing is None else tracing.begin,
         "admission": admission,
         "direct": direct,
+        "heads": KnownHeads(),
         "unparsed_bytes": HeldBytes(UNREAD_LIMIT),
         "replies": RawReplies(lambda count: errors.update({Overloaded.code: count})),
     }

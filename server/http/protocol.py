@@ -17,6 +17,7 @@ from ..errors import Failure, Overloaded
 from ..runtime.admission import Admission, HeldBytes
 from ..schema.request_ids import NAMES, RequestIds, read_ids
 from .flow import Flow, ReaderWatch
+from .known_heads import KnownHead, KnownHeads
 from .loop_turn import turn_of
 from .raw_request import (
     END,
@@ -146,9 +147,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._replies: RawReplies | None = state.get("replies")
         self._unparsed_bytes: HeldBytes | None = state.get("unparsed_bytes")
         self._trace: Sampling | None = state.get("trace")
+        self._heads: KnownHeads | None = state.get("heads")
         self._direct: Mapping[tuple[bytes, bytes], Direct] = state.get("direct", {})
         if self.access_log or self.limit_concurrency is not None or self.root_path:
-            self._direct = {}
+            self._direct, self._heads = {}, None
         # state of the connection
         self._next = REQUEST
         # True if the next bytes may have waited in the kernel, as the connection waited
@@ -169,6 +171,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._closes_unless_body = False
         # the request that is being read
         self._request = IncomingRequest(0.0)
+        # while the parser reads a request that was answered before: returns the answer
+        self._answer_known: Direct | None = None
         # state of the bytes that are being parsed
         self._head_bytes = 0
         self._may_begin = True  # True if a request may begin in these bytes
@@ -232,8 +236,11 @@ class HttpProtocol(HttpToolsProtocol):
         now_s = time.monotonic()
         self.read_s = turn_s = self._turn.began_s(now_s, self.loop)
         end = data.find(END)
-        if (data.find(END, end + 4) >= 0 or len(data) > PIECE) and not is_the_only_one(
-            data, end, PIECE
+        known = None if self._heads is None else self._heads.find(data, end)
+        if (
+            known is None
+            and (data.find(END, end + 4) >= 0 or len(data) > PIECE)
+            and not is_the_only_one(data, end, PIECE)
         ):
             self._keep(data)
             return
@@ -247,7 +254,36 @@ class HttpProtocol(HttpToolsProtocol):
             if not admission.enter(turn_s, waited_s):
                 self._delay_or_shed(admission, data, now_s, waited_s)
                 return
+        self._begin(data, end, known)
+
+    def _begin(self, data: bytes, end: int, known: KnownHead | None) -> None:
+        """Begin the request in `data`, whose head ends at position `end`."""
+        if known is not None:
+            self._answer(known, data, end)
+            return
         self._read(data, end)
+        if self._heads is not None and self._request.direct is not None:
+            self._heads.learn(data, end, self._request)
+
+    def _answer(self, known: KnownHead, data: bytes, end: int) -> None:
+        """Answer the whole request in `data`, whose head ends at position `end`."""
+        caller = self.caller
+        if self._receive_timer is not None:
+            self._stop_timer()
+        if known.naming:
+            caller.ids = read_ids(known.naming)
+        if self._trace is not None:
+            caller.ids = self._trace(caller.ids, self.read_s)
+        body, at_end = data[end + len(END) :], self._turn.at_end
+        given = body, self.read_s, caller, at_end
+        answer = known.answerer(RawRequest(known.query, known.headers, *given))
+        if isinstance(answer, bytes):
+            self._send_answer(answer, keeps=True)
+            return
+        # an ASGI cycle needs what the parser finds
+        self._answer_known = lambda _: answer
+        self._read(data, end)
+        self._answer_known = None
 
     def _read(self, data: bytes, end: int = -1) -> None:
         """Parse bytes in which at most one request ends.
@@ -492,10 +528,11 @@ class HttpProtocol(HttpToolsProtocol):
             raise _Refused(why)
         request.section = []
         parser = self.parser
-        if request.naming:
-            self.caller.ids = read_ids(request.naming)
-        if self._trace is not None and parser.get_method() == b"POST":
-            self.caller.ids = self._trace(self.caller.ids, request.arrived_s)
+        if self._answer_known is None:
+            if request.naming:
+                self.caller.ids = read_ids(request.naming)
+            if self._trace is not None and parser.get_method() == b"POST":
+                self.caller.ids = self._trace(self.caller.ids, request.arrived_s)
         offers = parser.should_upgrade()
         if offers and self._has_body():
             # such an offer came in several reads, so it was not removed; the parser
@@ -508,8 +545,8 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             if asks:
                 query = httptools.parse_url(request.target).query or b""
-            request.query = query
-            request.answerer = answerer
+            request.query, request.direct = query, answerer
+            request.answerer = self._answer_known or answerer
         self._next = BODY
 
     def _begin_cycle(self, planned: object = None) -> None:
@@ -646,14 +683,17 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _answered(self, answer: bytes) -> None:
         """Write a response with the JSON `answer`, which was computed without ASGI."""
-        # if there are direct functions, there are replies
-        assert self._replies is not None
         request = self._request
         request.answerer, request.pieces = None, []
-        default = self.server_state.default_headers
-        keeps, ids, more = request.keeps, self.caller.ids, b""
+        self._send_answer(answer, keeps=request.keeps)
+
+    def _send_answer(self, answer: bytes, *, keeps: bool) -> None:
+        # if there are direct functions, there are replies
+        assert self._replies is not None
+        ids, more = self.caller.ids, b""
         if ids is not None:
             self.caller.ids, more = None, ids.lines
+        default = self.server_state.default_headers
         reply = self._replies.ok(default, answer, keeps=keeps, more=more)
         self._send(reply, keeps=keeps)
 
@@ -782,7 +822,9 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.caller.read_s = now_s = time.monotonic()
         if data:
-            self._read(data, data.find(END))
+            end = data.find(END)
+            known = None if self._heads is None else self._heads.find(data, end)
+            self._begin(data, end, known)
             if self._flow.unparsed:
                 self._go_on_soon()
         else:

@@ -84,8 +84,9 @@ class IncomingRequest(msgspec.Struct, eq=False):
     names_connection: bool = False  # True if a header `connection` came
     # Names and values of headers with ids, for `read_ids`
     naming: tuple[bytes, ...] = ()
-    # Function that may answer without an ASGI cycle; None after a cycle begins
-    answerer: Direct | None = None
+    # Function that may answer without an ASGI cycle; None if there is none
+    direct: Direct | None = None
+    answerer: Direct | None = None  # The same, until it has answered or a cycle begins
     later: Later | None = None  # The answer, if it comes later without an ASGI cycle
     keeps: bool = True  # True to keep the connection open after this answer
     pieces: list[bytes] = []  # Pieces of the body that no ASGI cycle has yet

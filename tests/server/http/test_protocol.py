@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.server.engine.request import Caller
+from polydom.server.http.known_heads import KnownHeads
 from polydom.server.http.protocol import PIECE, HttpProtocol
 from polydom.server.http.raw_request import Later, RawRequest
 from polydom.server.http.reply import RawReplies
@@ -513,6 +514,7 @@ class Mirror:
         """All that an application offers."""
         call_soon = asyncio.get_running_loop().call_soon
         return {
+            "heads": KnownHeads(),
             "admission": Admission(UsualBudget(budget_s), call_soon),
             "replies": RawReplies(bool),
             "direct": {(b"POST", b"/quick"): self.direct},
