@@ -7,7 +7,7 @@ the metrics of the Prometheus library. `prometheus.py` exports the counts.
 import logging
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from math import inf, nan
 from struct import Struct
@@ -28,6 +28,7 @@ from ..engine.request import Outcome, Request
 from ..engine.send_time import SendTime
 from ..errors import UNEXPECTED, Failure, describe
 from ..schema.wire import Reason
+from .answer_batch import Batch
 
 # Bounds of buckets in seconds, from 10 us to 10 s in steps of 1, 2 and 5.
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
@@ -90,12 +91,11 @@ class Histogram:
 
 
 class Timed(msgspec.Struct, frozen=True, gc=False):
-    """One answer for the metrics: its class, features, reason, and times of stages.
+    """One answer for the metrics: its features, its reason, and times of stages.
 
     Times are seconds on the planner's clock.
     """
 
-    answer: str | None  # The class; None if answers are numbers
     features: tuple[str, ...]  # Names of the features that answered
     # `reason` and `predicted`: as in `Outcome`
     reason: Reason | None
@@ -118,7 +118,6 @@ def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Time
     if due_s == inf and outcome.predicted > request.budget.amount:
         due_s = -inf
     return Timed(
-        outcome.label,
         features,
         outcome.reason,
         outcome.predicted,
@@ -189,7 +188,7 @@ class Metrics:
         # answers that are not in the histograms yet, one per row
         self._latest = np.empty((AT_ONCE, len(BOUNDS)))
         self._bytes = self._latest.data.cast("B")
-        self._end = 0
+        self.pending = 0  # number of answers that the histograms do not contain yet
         self.answers: Counter[AnswerKind] = Counter()
         self.errors: Counter[str] = Counter()  # by code
         # Sum over failed requests of the seconds from the first byte to the error
@@ -198,29 +197,41 @@ class Metrics:
         self.reloads = Counter({"ok": 0, "failed": 0, "refused": 0})
         self.planners = PlannerCounts()
 
-    def answered(self, answers: Iterable[Timed], sent_s: float) -> None:
-        """Count answers whose last bytes were written at `sent_s`."""
-        counts, pack, buffer, end = self.answers, self._pack, self._bytes, self._end
-        for one in answers:
-            started_s, finished_s, due_s = one.started_s, one.finished_s, one.due_s
-            took_s, ratio = finished_s - started_s, nan
-            if -inf < due_s < inf and one.predicted > 0:
-                ratio = took_s / one.predicted
-            counts[one.features, one.reason or "", sent_s <= due_s] += 1
-            after_s = sent_s - finished_s
-            queue_s, whole_s = started_s - one.read_s, sent_s - one.arrived_s
-            pack(buffer, end, whole_s, queue_s, took_s, after_s, ratio)
-            end += ROW_BYTES
-            if end == AT_ONCE * ROW_BYTES:
-                self._end = end
-                self._count()
-                end = 0
-        self._end, self.answered_s = end, sent_s
+    def answered(self, one: Timed, sent_s: float) -> None:
+        """Count an answer whose last byte was written at `sent_s`."""
+        started_s, finished_s, due_s = one.started_s, one.finished_s, one.due_s
+        took_s, ratio = finished_s - started_s, nan
+        if -inf < due_s < inf and one.predicted > 0:
+            ratio = took_s / one.predicted
+        self.answers[one.features, one.reason or "", sent_s <= due_s] += 1
+        after_s = sent_s - finished_s
+        queue_s, whole_s = started_s - one.read_s, sent_s - one.arrived_s
+        end = self.pending * ROW_BYTES
+        self._pack(self._bytes, end, whole_s, queue_s, took_s, after_s, ratio)
+        self.pending += 1
+        if self.pending == AT_ONCE:
+            self._count()
+        self.answered_s = sent_s
 
-    @property
-    def pending(self) -> int:
-        """Number of answers that the histograms do not contain yet."""
-        return self._end // ROW_BYTES
+    def answered_together(self, features: tuple[str, ...], batch: Batch) -> None:
+        """Count answers with the same features, as `answered` counts them."""
+        took_s, ratio = batch.finished_s - batch.read_s, np.full(len(batch.due_s), nan)
+        known = np.isfinite(batch.due_s) & (batch.predicted > 0)
+        np.divide(took_s, batch.predicted, out=ratio, where=known)
+        met = (batch.sent_s <= batch.due_s).tolist()
+        kinds = Counter(zip(batch.reasons, met, strict=True))
+        for (reason, in_time), count in kinds.items():
+            self.answers[features, reason or "", in_time] += count
+        after_s = batch.sent_s - batch.finished_s
+        whole_s = batch.sent_s - batch.arrived_s
+        rows = np.column_stack((whole_s, 0 * took_s, took_s, after_s, ratio))
+        while len(rows):
+            now, rows = np.split(rows, [AT_ONCE - self.pending])
+            self._latest[self.pending : self.pending + len(now)] = now
+            self.pending += len(now)
+            if self.pending == AT_ONCE:
+                self._count()
+        self.answered_s = float(batch.sent_s[-1])
 
     def histogram(self, name: str) -> Histogram:
         """Return the histogram called `name` in `BOUNDS`, with all answers so far."""
@@ -229,7 +240,7 @@ class Metrics:
 
     def _count(self) -> None:
         noted = self._latest[: self.pending]
-        self._end = 0
+        self.pending = 0
         for histogram, values in zip(self._histograms, noted.T, strict=True):
             histogram.add(values[~np.isnan(values)])
 
@@ -273,11 +284,15 @@ class CandidateMetrics(Metrics):
         super().__init__(whole.name)
         self._whole = whole
 
-    def answered(self, answers: Iterable[Timed], sent_s: float) -> None:
+    def answered(self, one: Timed, sent_s: float) -> None:
+        """Count an answer, here and for the model."""
+        super().answered(one, sent_s)
+        self._whole.answered(one, sent_s)
+
+    def answered_together(self, features: tuple[str, ...], batch: Batch) -> None:
         """Count answers, here and for the model."""
-        given = [*answers]
-        super().answered(given, sent_s)
-        self._whole.answered(given, sent_s)
+        super().answered_together(features, batch)
+        self._whole.answered_together(features, batch)
 
     def failed(
         self, error: Exception, what: str = "a request failed"

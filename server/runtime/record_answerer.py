@@ -13,7 +13,7 @@ from ..engine.monitoring.cost_drift import LEAST_S
 from ..engine.monitoring.input_sketch import ALL, InputSketch
 from ..engine.request import Request
 from ..engine.send_time import SendTime
-from ..metrics.counts import Timed
+from ..metrics.answer_batch import EVERY, AnswerBatch, Batch
 from ..schema.wire import Answer, Terms, encode
 from .translator import Translator
 
@@ -33,25 +33,26 @@ class RecordAnswerer:
     Use this object only in the event loop, because requests share one `Answer`. Create
     it after the warm-up, because the index must not change. If `applies` is False, no
     request to this index can be answered here, and `answer` must not be called.
-    `all_sent` is called to count answers that were written together, and `lacks` to
-    count the gaps of a record that was answered. `sketch` samples the answered records.
+    `sent_together` is called with the features of the plan to count written answers,
+    and `lacks` to count the gaps of a record that was answered. `sketch` samples the
+    answered records.
     """
 
     def __init__(
         self,
         translator: Translator,
         send_time: SendTime,
-        all_sent: Callable[[list[Timed], float], object],
+        sent_together: Callable[[tuple[str, ...], Batch], object],
         lacks: Callable[[Gaps], object],
         sketch: InputSketch | None = None,
     ) -> None:
         planner, settings = translator.planner, translator.settings
         self._planner, self._now, self._audit = planner, planner.now, planner.audit
-        self._send_time, self._all_sent = send_time, all_sent
+        self._send_time, self._sent_together = send_time, sent_together
         self._lacks, self._sketch = lacks, sketch
-        # Row and answer for the sketch, of the first of the answers in `_unsent`
+        self._batch = AnswerBatch(self._count, self._now)
+        # Row and answer for the sketch, of the first answer of a turn
         self._sampled: tuple[NDArray[np.float32], Any, float] | None = None
-        self._unsent: list[Timed] = []
         self._usual_s = min(settings.budget_s, settings.max_budget_s)
         self._most_s = settings.max_budget_s
         row, self._cost = planner.top(SIZE)
@@ -146,25 +147,12 @@ class RecordAnswerer:
         answer.actual_us = int(took_s * 1e7 + 0.5) / 10
         answer.elapsed_us = int((finished_s - arrived_s) * 1e7 + 0.5) / 10
         encoded = encode(answer)
-        unsent = self._unsent
-        if not unsent:  # all answers of one turn are counted together
+        label, times = answer.label, (arrived_s, read_s, finished_s, due_s)
+        if self._batch.add(label, answer.reason, *times, self._predicted_s):
             when_written(self._when_written)
             if self._sketch is not None and finished_s >= self._sketch.next_s:
-                told = answer.value if answer.label is None else answer.label
-                self._sampled = row, told, finished_s
-        timed = Timed(
-            answer.label,
-            answer.features,
-            answer.reason,
-            self._predicted_s,
-            arrived_s,
-            read_s,
-            read_s,
-            finished_s,
-            due_s,
-            send_time,
-        )
-        unsent.append(timed)
+                told = answer.value if label is None else label
+                self._sampled = row.copy(), told, finished_s
         return encoded
 
     def answer_fetched(
@@ -191,14 +179,17 @@ class RecordAnswerer:
             answer.fetched = answer.price = answer.fetch_us = UNSET
 
     def _when_written(self) -> None:
-        unsent, self._unsent = self._unsent, []
-        self._all_sent(unsent, self._now())
+        self._batch.written()
         if self._sampled is not None and self._sketch is not None:
             (row, told, now_s), self._sampled = self._sampled, None
             self._sketch.add(row, ALL, SIZE, told, now_s)
+
+    def _count(self, batch: Batch) -> None:
+        self._sent_together(self._answer.features, batch)
         if self._planner.corrects:
-            late = (one.finished_s - one.started_s > one.predicted for one in unsent)
-            self._planner.answering.add(sum(late), len(unsent))
+            answering = self._planner.answering
+            for took_s in (batch.finished_s - batch.read_s)[::EVERY].tolist():
+                answering.add(took_s > self._cost + answering.more_s)
             self._foretell()
 
     def _foretell(self) -> None:

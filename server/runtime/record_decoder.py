@@ -61,40 +61,42 @@ class RecordDecoder:
         self._fetched = columns.fetched
         self._withheld = columns.withheld
         self._codes = codes if any(code is not None for code in codes) else None
+        self._coded_at = [(k, code) for k, code in enumerate(codes) if code is not None]
         self._order = None if order == fields else [fields.index(n) for n in order]
         # "=" refuses 1e39, which exceeds float32; the native "f" would make it infinite
         self._pack = struct.Struct(f"={len(order)}f").pack_into
         self._width = len(order)
+        # `read` fills the same row each time: to make one takes longer than to fill it
+        self._row = np.empty(self._width, np.float32)
+        self._row_bytes = self._row.data
         self._decode = _decoder(known)
 
     def read(self, body: bytes) -> tuple[Terms, Row, Gaps | None] | None:
         """Return a request's terms, its record as a row, and the gaps of the record.
 
-        The gaps are empty columns and unknown words, or None if there are none. Instead
-        of the tuple, return None if the body is not one JSON record with its terms, or
-        if the record is empty, has an unknown column, lacks a column that a fetch may
-        bring, or has a string or a number beyond float32 in a column of numbers.
+        The row is the same array each time: copy it to keep it. The gaps are empty
+        columns and unknown words, or None if there are none. Instead of the tuple,
+        return None if the body is not one JSON record with its terms, or if the record
+        is empty, has an unknown column, lacks a column that a fetch may bring, or has a
+        string or a number beyond float32 in a column of numbers.
         """
         try:
             ask = self._decode(body)
             values = astuple(ask.record)
-            row = np.empty(self._width, np.float32)
             ordered = values
             if self._order is not None:
                 ordered = tuple([values[k] for k in self._order])
             gaps = None
             try:
-                if self._codes is None:
-                    self._pack(row.data, 0, *ordered)
-                else:
-                    self._pack(row.data, 0, *self._coded(ordered))
+                numbers = ordered if self._codes is None else self._coded(ordered)
+                self._pack(self._row_bytes, 0, *numbers)
             # a column is missing, or a word is unknown
             except (struct.error, KeyError):
                 unset = values.count(UNSET)
                 if unset == len(values) or (unset and self._fetched):
                     return None
-                gaps = self._pack_with_gaps(row, ordered)
-            return ask, row, gaps
+                gaps = self._pack_with_gaps(self._row, ordered)
+            return ask, self._row, gaps
         except (
             msgspec.DecodeError,
             struct.error,
@@ -151,11 +153,12 @@ class RecordDecoder:
 
         None stays None.
         """
-        assert self._codes is not None
-        return [
-            value if code is None or value is None else code[value]
-            for code, value in zip(self._codes, values, strict=True)
-        ]
+        coded = [*values]
+        for k, code in self._coded_at:
+            value = coded[k]
+            if value is not None:
+                coded[k] = code[value]
+        return coded
 
     def _pack_with_gaps(
         self, row: Any, values: Sequence[Any], empty: int = 0, unfetched: int = 0
@@ -205,7 +208,7 @@ def _too_large(record: Mapping[str, Value]) -> BadItem:
 
 
 def record_of(row: Row, gaps: Gaps | None) -> Item:
-    """Return the item for a row and gaps that `RecordDecoder.read` returned."""
+    """Return the item for a row and its gaps, as `RecordDecoder` has them."""
     return Item("record", ReadRecord(row), 1.0, gaps)
 
 

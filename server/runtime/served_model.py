@@ -20,7 +20,8 @@ from ..engine.request import Caller, Outcome, Request, with_fetches
 from ..engine.send_time import WINDOW, SendTime, SendTimes
 from ..errors import Overloaded, not_ready
 from ..fetching.fetcher import Fetcher
-from ..metrics.counts import Metrics, Timed, timed
+from ..metrics.answer_batch import EVERY, Batch
+from ..metrics.counts import Metrics, timed
 from ..schema.facts import CurvesFacts, IndexFacts, InputsFacts
 from ..schema.wire import PredictRequest, Terms, encode
 from .describe_index import describe_curves, describe_index
@@ -352,7 +353,7 @@ class ServedModel:
         return RecordAnswerer(
             self.translator,
             self.send_times.loop,
-            self.all_sent,
+            self.sent_together,
             self.traffic.lacks,
             self.sketch,
         )
@@ -364,7 +365,13 @@ class ServedModel:
         if sent_s is None:
             sent_s = self.now()
         features = self.planner.feature_names[outcome.row]
-        self.all_sent([timed(request, outcome, features)], sent_s)
+        one = timed(request, outcome, features)
+        if one.send_time is not None:
+            one.send_time.add(sent_s - one.finished_s, sent_s)
+        self.usual_budget.add(one.due_s - one.arrived_s)
+        self.metrics.answered(one, sent_s)
+        if outcome.label is not None:
+            self.traffic.labels[outcome.label] += 1
         if request.trace is not None:
             facts = {
                 "polydom.model": self.metrics.name,
@@ -375,20 +382,20 @@ class ServedModel:
             request.trace.answered(request, outcome, sent_s, facts)
         self.note(request.item, outcome, self.traffic)
 
-    def all_sent(self, answers: Sequence[Timed], sent_s: float) -> None:
-        """Count answers whose last bytes were written at `sent_s`."""
-        for one in answers:
-            if one.send_time is not None:
-                one.send_time.add(sent_s - one.finished_s, sent_s)
-            self.usual_budget.add(one.due_s - one.arrived_s)
-        self.metrics.answered(answers, sent_s)
+    def sent_together(self, features: tuple[str, ...], batch: Batch) -> None:
+        """Count answers of the fast path for records, which have the same features."""
+        for k in range(0, len(batch.answers), EVERY):
+            sent_s = float(batch.sent_s[k])
+            self.send_times.loop.add(sent_s - float(batch.finished_s[k]), sent_s)
+            self.usual_budget.add(float(batch.due_s[k] - batch.arrived_s[k]))
+        self.metrics.answered_together(features, batch)
         if self.planner.labels:
-            self.traffic.labels.update([one.answer for one in answers if one.answer])
+            self.traffic.labels.update([one for one in batch.answers if one])
 
     def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
         """Count one of several answers sent together; its send time is not recorded."""
         features = self.planner.feature_names[outcome.row]
-        self.metrics.answered([timed(request, outcome, features)], sent_s)
+        self.metrics.answered(timed(request, outcome, features), sent_s)
         if outcome.label is not None:
             self.traffic.labels[outcome.label] += 1
         self.note(request.item, outcome, self.traffic)

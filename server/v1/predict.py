@@ -192,7 +192,7 @@ class Predict:
                     if self._log is not None:
                         self._note(served, raw, SIZE, answer)
                     return answer
-            return self._answer_item(served, raw, terms, record_of(row, gaps))
+            return self._answer_item(served, raw, terms, record_of(row.copy(), gaps))
         # the route will meet this error again, and will answer and count it
         except Exception:
             return None

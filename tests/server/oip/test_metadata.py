@@ -56,7 +56,7 @@ def test_phases_add_up_to_the_whole() -> None:
         started_s = finished_s - scale * 0.004
         read_s, arrived_s = started_s - scale * 0.001, sent_s - scale * 0.01
         times = (arrived_s, read_s, started_s, finished_s)
-        metrics.answered([Timed(None, (), None, 0.0, *times, math.inf, None)], sent_s)
+        metrics.answered(Timed((), None, 0.0, *times, math.inf, None), sent_s)
     metrics.errors["bad_input"] += 2
     metrics.failed_s = 0.25
     said = statistics_of("tiny", "7", metrics)

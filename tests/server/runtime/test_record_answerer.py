@@ -21,7 +21,9 @@ from polydom.models.scoring.prior import Mean
 from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, FetchOutcome, Outcome, Request
 from polydom.server.engine.send_time import HEAVY, LEAST, SendTime, SendTimes
+from polydom.server.metrics import answer_batch
 from polydom.server.metrics.counts import BOUNDS
+from polydom.server.runtime import record_answerer, served_model
 from polydom.server.runtime.record_decoder import Row, record_of
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
@@ -33,6 +35,13 @@ from tests.support.examples import few
 from tests.support.indexes import fetched, records, stopping_records
 
 NOW_S, SENT_S = 50.0, 50.00025
+
+
+@pytest.fixture(autouse=True)
+def each_answer_is_counted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_batch, "WAIT_S", 0.0)
+    for module in (record_answerer, served_model):
+        monkeypatch.setattr(module, "EVERY", 1)
 
 
 def make_numbers() -> Index:
