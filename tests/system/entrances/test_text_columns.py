@@ -370,9 +370,14 @@ def reloaded(scene: Scene, folder: Path, change: dict[str, Any]) -> Index:
     features = meta["package"]["features"]
     (own,) = (one for one in features if one["name"] == "body: learned_words")
     own.update(change)
-    for curve in meta["package"]["meta"]["curves"]:
-        if curve["name"] == "body: learned_words":
-            curve["name"] = own["name"]
+    facts = meta["package"]["meta"]
+    for one, key in (
+        *((curve, "name") for curve in facts["curves"]),
+        *((column, "feature") for column in facts["inputs"]["columns"]),
+        (facts["inputs"], "vocabulary"),
+    ):
+        if one[key] == "body: learned_words":
+            one[key] = own["name"]
     path = folder / "edited.pdx"
     path.write_bytes(sealed(meta, dict(arrays)))
     return Index.load(path)
