@@ -46,10 +46,19 @@ _MISFITS = (
 FOLDER = ".polydom-cache"
 MOST_CARRIED = 16 << 20  # bytes that may be sent along with each call
 MAPPED = 64  # most files that a process maps at a time
-# Days after which values of features that no build has used are removed.
-UNUSED_DAYS = 30
+# A cache that is larger than MOST_BYTES loses what no build has used for the longest
+# time. What was used in the last DAYS_IN_USE days stays: a build may be using it now.
+MOST_BYTES = 10 * 10**9
+DAYS_IN_USE = 2
 DAY_S = 24 * 3600.0
-VALUES = re.compile("[0-9a-f]{24}")  # names of the folders and files of such values
+# Groups whose entries may be removed. Vectors of fetches are none, since they may have
+# cost money, nor are files and times that come from elsewhere.
+REMOVABLE = (
+    *("arrivals", "features", "items", "learned", "machine_times", "margins"),
+    *("races", "reduced", "schedules", "sets", "times", "tunings", "values"),
+)
+ENTRY = re.compile(r"[0-9a-f]{24,}(\.pdx|\.msgpack)?")  # names in such a group
+FILES = (".pdx", ".msgpack", ".npy")
 
 
 def digest(*parts: Any) -> str:
@@ -59,18 +68,28 @@ def digest(*parts: Any) -> str:
 
 
 def sweep_unused(folder: Path) -> None:
-    """Remove entries with values of features that no build used for `UNUSED_DAYS`.
+    """Remove the files of a cache that were unused for longest, down to `MOST_BYTES`.
 
-    `folder` is that of a cache. Whatever else is in it remains.
+    Files that were used in the last `DAYS_IN_USE` days remain, and so does whatever
+    else is in `folder`; empty folders also do, since a build may be about to write
+    there.
     """
-    oldest = time.time() - UNUSED_DAYS * DAY_S
-    for path in (folder / "values").glob("*/*.pdx"):
-        if not (VALUES.fullmatch(path.stem) and VALUES.fullmatch(path.parent.name)):
-            continue
-        with suppress(OSError):  # another build has removed it, or it is not ours
-            if path.lstat().st_mtime < oldest:
-                path.unlink()
-                path.parent.rmdir()  # once it is empty
+    found = []
+    for group in REMOVABLE:
+        for path in (folder / group).rglob("*"):
+            own = path.relative_to(folder).parts[1]
+            if path.suffix in FILES and ENTRY.fullmatch(own):
+                with suppress(OSError):  # another build has removed it
+                    facts = path.lstat()
+                    found.append((facts.st_mtime, facts.st_size, path))
+    left = sum(size for _, size, _ in found)
+    oldest = time.time() - DAYS_IN_USE * DAY_S
+    for used, size, path in sorted(found):
+        if left <= MOST_BYTES or used >= oldest:
+            return
+        left -= size
+        with suppress(OSError):  # it is gone, or not ours
+            path.unlink()
 
 
 class Cache:
@@ -96,7 +115,17 @@ class Cache:
         """Return `read(meta, arrays)` for the entry `name`, or None if it is absent.
 
         An entry also counts as absent if `read` raises one of the errors in `_MISFITS`.
+        If it is there, it counts as used.
         """
+        found = self.peek(name, read)
+        if found is not None:
+            self.touch(name)
+        return found
+
+    def peek(
+        self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
+    ) -> Read | None:
+        """Return what `recall` does; the entry does not count as used."""
         path = self._path(name)
         try:
             meta, arrays, _ = read_file(path)
@@ -128,7 +157,7 @@ class Cache:
         write_file(path, {"name": name, "kept": meta}, arrays, durable=False)
 
     def touch(self, name: str) -> None:
-        """Note that the entry `name` is of use today; see `sweep_unused`."""
+        """Note that the entry `name` is used now, if that was not noted today."""
         path = self._path(name)
         with suppress(OSError):  # it is gone, or the folder may not be written to
             if time.time() - path.stat().st_mtime > DAY_S:

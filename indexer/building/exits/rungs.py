@@ -96,8 +96,10 @@ def measure_ladders(
                 evaluator = _without_stops(fitter.fit(model, mask, goal))
             if evaluator is None or not evaluator.has_parts:
                 continue
-            evaluators[row] = evaluator
             parts = [ModelPart(evaluator, count) for count in rung_sizes(evaluator)]
+            if not parts:  # too few base models
+                continue
+            evaluators[row] = evaluator
             key = digest(trainer.task.key, mask, [one.count for one in parts], goal)
             answers = [part.answer for part in parts]
             mean_s, high_s = costs.measurer.compare(

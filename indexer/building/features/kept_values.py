@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
 
-from ..cache import DAY_S, UNUSED_DAYS, Array, Cache, digest
+from ..cache import Array, Cache, digest
 from ..data.stored_items import DIGEST
 from .choose_features import ProjectFeatures
 from .item_keys import Bytes, ItemKeys, as_texts
@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]
 KEEP_SHARE, KEEP_S = 0.05, 10.0
 # Most values and most items of one entry.
 ENTRY_BYTES, ENTRY_ITEMS = 256 << 20, 1 << 17
-# Entries of a feature that are merged, beside those that are full.
+# Entries in use of a feature that are not merged yet, beside those that are full.
 MOST_ENTRIES = 16
 MOST_PARTS = 64  # parts of the items that lack different features
 NAME = "\0"  # stands for an item's name in a kept error
@@ -51,9 +51,6 @@ class _Entry(NamedTuple):
 
     digests: Bytes  # (n, 16): Hashes of what the feature reads
     values: NDArray[np.float32]  # (n, width)
-    # (n,) uint16: Day, from 1970, on which entries were first merged without a use of
-    # the values; 0 for values in use
-    idle: NDArray[np.uint16]
     failed: dict[int, str]  # Errors of the feature, by position
 
     def only(self, rows: Rows) -> "_Entry":
@@ -63,20 +60,19 @@ class _Entry(NamedTuple):
             for at, row in enumerate(rows.tolist() if self.failed else ())
             if row in self.failed
         }
-        return _Entry(self.digests[rows], self.values[rows], self.idle[rows], failed)
+        return _Entry(self.digests[rows], self.values[rows], failed)
 
 
 def _read(width: int, meta: dict[str, Any], arrays: dict[str, Array]) -> _Entry:
-    digests, values, idle = (arrays[name] for name in ("digests", "values", "idle"))
+    digests, values = arrays["digests"], arrays["values"]
     failed = {int(row): str(why) for row, why in meta["failed"].items()}
-    count = len(idle)
+    count = len(digests)
     known = digests.dtype == np.uint8 and digests.shape == (count, DIGEST)
     known &= values.dtype == np.float32 and values.shape == (count, width)
-    known &= idle.dtype == np.uint16 and idle.shape == (count,)
     known &= failed.keys() <= {*range(count)} if failed else True
     if not known or np.isinf(values).any():
         raise BadProject(f"values of shape {values.shape} for {digests.shape} items")
-    return _Entry(digests, values, idle, failed)
+    return _Entry(digests, values, failed)
 
 
 class KeptValues:
@@ -104,7 +100,8 @@ class KeptValues:
         self._features, self._starts = features, features.starts
         self._keys, self._values, self._names = keys, values, names
         self._known = np.zeros((len(keys), len(values)), np.bool_)
-        self._sizes: dict[str, int] = {}  # number of items of each entry
+        # For each feature, numbers of items in the entries that are used, by name
+        self._used: list[dict[str, int]] = [{} for _ in keys]
         self._added: list[tuple[tuple[int, ...], Rows]] = []  # features, items
         self._began_s = self._kept_s = time.monotonic()
         for position, key in enumerate(keys):
@@ -120,7 +117,7 @@ class KeptValues:
         """Read an entry; remove it if it cannot be used, as its values are others'."""
         columns = self._columns(position)
         read = partial(_read, columns.stop - columns.start)
-        found = self.cache.recall(name, read)
+        found = self.cache.peek(name, read)
         if found is None:
             self.cache.remove(name)
         return found
@@ -143,8 +140,8 @@ class KeptValues:
         own_values = self._values[:, self._columns(position)]
         own_values[places[hit]] = found.values[hit]
         self._known[position, places[hit]] = True
-        self._sizes[name] = len(hit)
         if hit.any():
+            self._used[position][name] = len(hit)
             self.cache.touch(name)
 
     def _spread(self) -> None:
@@ -261,72 +258,66 @@ class KeptValues:
             entry = _Entry(
                 hashes.view(np.uint8).reshape(-1, DIGEST),
                 self._values[places, self._columns(position)],
-                np.zeros(len(places), np.uint16),
                 {
                     at: _renamed(failed[place], self._names[place], NAME)
                     for at, place in enumerate(places.tolist() if failed else ())
                     if place in failed
                 },
             )
-            self._store(key.group, entry)
+            self._used[position] |= self._store(key.group, entry)
 
-    def _store(self, group: str, entry: _Entry) -> set[str]:
-        """Write entries of the largest size at most; return their names."""
-        written, most = set[str](), _most_items(entry.values.shape[1])
-        for start in range(0, len(entry.idle), most):
-            rows = np.arange(start, min(start + most, len(entry.idle)))
-            digests, values, idle, failed = entry.only(rows)
-            arrays: dict[str, Array] = {"digests": digests, "values": values}
+    def _store(self, group: str, entry: _Entry) -> dict[str, int]:
+        """Write entries of the largest size at most; return their names and sizes."""
+        written, most = dict[str, int](), _most_items(entry.values.shape[1])
+        for start in range(0, len(entry.digests), most):
+            rows = np.arange(start, min(start + most, len(entry.digests)))
+            digests, values, failed = entry.only(rows)
             name = f"{group}/{digest(digests.tobytes())}"
             meta = {"failed": {str(at): why for at, why in failed.items()}}
-            self.cache.store(name, meta, {**arrays, "idle": idle})
-            self._sizes[name] = len(rows)
-            written.add(name)
+            self.cache.store(name, meta, {"digests": digests, "values": values})
+            written[name] = len(rows)
         return written
 
     def merge(self) -> None:
-        """Merge the entries of features that have many; drop what is long unused.
-
-        Values are dropped `UNUSED_DAYS` after a merge has first found them unused.
-        """
+        """Merge the entries of features that use many of them."""
         for position, key in enumerate(self._keys):
             if key is None:
                 continue
-            names = self.cache.names(key.group)
-            columns = self._columns(position)
+            used, columns = self._used[position], self._columns(position)
             most = _most_items(columns.stop - columns.start)
-            full = sum(self._sizes.get(name, 0) for name in names) // most
-            if len(names) > MOST_ENTRIES + 2 * full:
-                self._merge(position, key, names)
+            full = sum(used.values()) // most
+            if len(used) > MOST_ENTRIES + 2 * full:
+                self._merge(position, key, most)
 
-    def _merge(self, position: int, key: ItemKeys, names: Sequence[str]) -> None:
-        today = int(time.time() // DAY_S)
-        columns = self._columns(position)
-        most = _most_items(columns.stop - columns.start)
-        written, waiting = set[str](), list[_Entry]()
+    def _merge(self, position: int, key: ItemKeys, most: int) -> None:
+        """Merge a feature's used entries into entries of at most `most` items.
+
+        Values that this build does not use go to entries of their own, so that they
+        grow old and are removed from the cache, unless another build uses them.
+        """
+        names, written = [*self._used[position]], dict[str, int]()
+        waiting: tuple[list[_Entry], list[_Entry]] = [], []  # unused and used ones
         seen = np.empty(0, f"S{DIGEST}")
         for name in names:
             found = self._recall(position, name)
             if found is None:
                 continue
             hashes = as_texts(found.digests)
-            unused = ~key.items.find(found.digests)[0]
-            idle = np.where(unused & (found.idle == 0), today, found.idle)
-            idle = np.where(unused, idle, 0).astype(np.uint16)
-            left = np.zeros(len(idle), np.bool_)
-            left[np.unique(hashes, return_index=True)[1]] = True
-            left &= ~np.isin(hashes, seen)
-            left &= (idle == 0) | (today - idle.astype(np.int64) <= UNUSED_DAYS)
-            seen = np.concatenate([seen, hashes[left]])
-            waiting.append(found._replace(idle=idle).only(np.flatnonzero(left)))
-            if sum(len(one.idle) for one in waiting) >= most:
-                written |= self._store(key.group, _joined(waiting))
-                waiting = []
-        if waiting:
-            written |= self._store(key.group, _joined(waiting))
-        for name in names:
-            if name not in written:
-                self.cache.remove(name)
+            new = np.zeros(len(hashes), np.bool_)
+            new[np.unique(hashes, return_index=True)[1]] = True
+            new &= ~np.isin(hashes, seen)
+            seen = np.concatenate([seen, hashes[new]])
+            used = key.items.find(found.digests)[0]
+            for one, own in zip(waiting, (new & ~used, new & used), strict=True):
+                one.append(found.only(np.flatnonzero(own)))
+                if sum(len(entry.digests) for entry in one) >= most:
+                    written |= self._store(key.group, _joined(one))
+                    one.clear()
+        for one in waiting:
+            if one:
+                written |= self._store(key.group, _joined(one))
+        for name in {*names} - written.keys():
+            self.cache.remove(name)
 
 
 def _most_items(width: int) -> int:
@@ -337,11 +328,10 @@ def _joined(entries: Sequence[_Entry]) -> _Entry:
     failed, begun = dict[int, str](), 0
     for one in entries:
         failed |= {begun + at: why for at, why in one.failed.items()}
-        begun += len(one.idle)
+        begun += len(one.digests)
     return _Entry(
         np.concatenate([one.digests for one in entries]),
         np.concatenate([one.values for one in entries]),
-        np.concatenate([one.idle for one in entries]),
         failed,
     )
 

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,13 +10,17 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadProject
+from polydom.indexer.building import cache as caches
 from polydom.indexer.building.build import build
 from polydom.indexer.building.cache import (
+    DAY_S,
+    DAYS_IN_USE,
     FOLDER,
     MOST_CARRIED,
     Cache,
     SharedArrays,
     digest,
+    sweep_unused,
 )
 from polydom.indexer.index.file.pdx_file import write_file
 from tests.support.builds import projects
@@ -178,6 +183,55 @@ def test_a_build_makes_again_what_does_not_fit(
     caplog.clear()
     build(plan)
     assert not [text for text in caplog.messages if "are made again" in text]
+
+
+def aged(path: Path, days: float) -> Path:
+    then = time.time() - days * DAY_S
+    os.utime(path, (then, then))
+    return path
+
+
+def test_all_that_a_build_keeps_goes_if_it_is_unused_and_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = projects.texts(tmp_path, 60, PROJECT) / "PROJECT.toml"
+    build(plan)
+    folder = tmp_path / FOLDER
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    foreign = [folder / "values" / "mine" / "a.pdx", folder / "sets" / "my.pdx"]
+    foreign += [folder / "my.pdx", folder / "vectors" / digest("a") / "b.pdx"]
+    for path in foreign:
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_bytes(b"mine")
+    for path in (*paths, *foreign):
+        aged(path, DAYS_IN_USE + 1)
+    sweep_unused(tmp_path / "none")
+    sweep_unused(folder)
+    assert all(path.exists() for path in paths)
+    monkeypatch.setattr(caches, "MOST_BYTES", 0)
+    sweep_unused(folder)
+    assert [path for path in folder.rglob("*") if path.is_file()]
+    assert not any(path.exists() for path in paths)
+    assert all(path.exists() for path in foreign)
+    build(plan)
+
+
+def test_what_was_used_last_stays_in_a_full_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, names = Cache(tmp_path), [f"sets/{digest(k)}/1" for k in range(6)]
+    for name in names:
+        cache.store(name, {}, {"x": np.zeros(1000)})
+    paths = [tmp_path / f"{name}.pdx" for name in names]
+    monkeypatch.setattr(caches, "MOST_BYTES", 3.5 * paths[0].stat().st_size)
+    for path, days in zip(paths, (5, 3, 4, 9, 1, 8), strict=True):
+        aged(path, days)
+    assert cache.load(names[3]) is not None
+    sweep_unused(tmp_path)
+    assert [path.exists() for path in paths] == [False, True, False, True, True, False]
+    monkeypatch.setattr(caches, "MOST_BYTES", 0)
+    sweep_unused(tmp_path)
+    assert [path.exists() for path in paths] == [False, False, False, True, True, False]
 
 
 def test_arrays_are_small_to_send_and_the_same_there(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polydom.indexer.building.cache import UNUSED_DAYS, Cache, digest, sweep_unused
+from polydom.indexer.building.cache import DAY_S, Cache, digest
 from polydom.indexer.building.features import kept_values
 from polydom.indexer.building.features.choose_features import ProjectFeatures
 from polydom.indexer.building.features.item_keys import Distinct, ItemKeys
@@ -167,7 +167,6 @@ HOSTILE: dict[str, Any] = {
     "infinite": lambda path: rewritten(path, values=np.full((9, 2), np.inf, "f4")),
     "few": lambda path: rewritten(path, digests=np.zeros((3, 16), np.uint8)),
     "short": lambda path: rewritten(path, digests=np.zeros((9, 15), np.uint8)),
-    "days": lambda path: rewritten(path, idle=np.zeros(9)),
     "beyond": lambda path: rewritten(path, failed={"9": "why"}),
     "no row": lambda path: rewritten(path, failed={"x": "why"}),
     "no errors": lambda path: rewritten(path, failed=[1]),
@@ -192,49 +191,32 @@ def test_a_damaged_entry_is_computed_again_and_gone(
     assert opened(tmp_path, read)[0].complete
 
 
-def test_values_that_no_build_uses_are_dropped_after_some_weeks(
+def test_merged_values_that_a_build_does_not_use_grow_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_values, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(kept_values, "MOST_ENTRIES", 1)
     filled(tmp_path, [1, 2, 3])
-    now, day = time.time(), 24 * 3600
-
-    def used(numbers: list[int], days: int) -> None:
-        with monkeypatch.context() as later:
-            later.setattr(time, "time", lambda: now + days * day)
-            filled(tmp_path, numbers)
-
-    used([1, 10], 1)
-    used([1, 11], UNUSED_DAYS)
-    assert opened(tmp_path, np.tile([1, 2, 3, 10], (2, 1)))[0].complete
-    used([3, 12], UNUSED_DAYS + 1)
-    used([1, 13], UNUSED_DAYS + 2)
-    kept, _ = opened(tmp_path, np.tile([1, 2, 3, 10, 11, 12, 13], (2, 1)))
-    ((rows, _),) = kept.missing()
-    assert rows.tolist() == [1]
-
-
-def test_entries_that_no_build_reads_are_swept(tmp_path: Path) -> None:
-    paths = filled(tmp_path, [1, 2])
-    foreign = [tmp_path / "values" / "mine" / "a.pdx", tmp_path / "values" / "my.pdx"]
-    foreign += [tmp_path / "my.pdx"]
-    foreign[0].parent.mkdir()
-    for path in foreign:
-        path.write_bytes(b"mine")
-    old = time.time() - (UNUSED_DAYS + 1) * 24 * 3600
-    for path in [*paths, *foreign]:
+    old = time.time() - 5 * DAY_S
+    for path in filled(tmp_path, [1, 4]):  # merges [1, 2, 3] and [4]
         os.utime(path, (old, old))
-    opened(tmp_path, np.tile([5], (2, 1)))  # uses nothing of them
-    sweep_unused(tmp_path / "none")
-    opened(tmp_path, np.tile([2], (2, 1)))
-    sweep_unused(tmp_path)
-    assert all(path.exists() for path in [*paths, *foreign])
+    paths = filled(tmp_path, [1, 4])
+    kept, _ = opened(tmp_path, np.tile([1, 2, 3, 4], (2, 1)))
+    assert kept.complete
+    counts = {
+        len(read_file(path)[1]["digests"]): path.stat().st_mtime > old + DAY_S
+        for path in paths
+        if path.parent.name in str(GROUPS[1])
+    }
+    assert counts == {2: True}
+    assert len(paths) == 4
     for path in paths:
         os.utime(path, (old, old))
-    sweep_unused(tmp_path)
-    assert not any(path.exists() for path in paths)
-    assert all(path.exists() for path in foreign)
-    assert not paths[1].parent.exists()
+    filled(tmp_path, [1, 4])
+    used = [path for path in paths if path.stat().st_mtime > old + DAY_S]
+    assert len(used) == 2
+    kept, _ = opened(tmp_path, np.tile([1, 2, 3, 4], (2, 1)))
+    assert kept.complete
+    assert all(path.stat().st_mtime > old + DAY_S for path in paths)
 
 
 def test_errors_of_a_feature_are_kept_with_the_names_that_items_have_now(
