@@ -13,21 +13,50 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from polydom.features.errors import BadIndexFile, PolydomError, printable
+from polydom.features.errors import BadIndexFile, printable
 from polydom.indexer.index.file.pdx_file import read_version
 
 from ..errors import ReloadFailed, WorseIndex
 from ..runtime.rollout.orders import locked
 from ..settings import Settings
-from .verdict import Question, Verdict
 
 GATE_S = 300.0  # longest time in seconds of a comparison
-NICENESS = 10  # like that of the process that tries files before workers load them
+# Seconds for which a copy of an index is kept that this process does not serve: another
+# worker may still serve it.
+KEPT_S = 3600.0
+
+
+class Question(msgspec.Struct):
+    """What the process that compares is asked."""
+
+    old: str  # `old`, `new`: paths of the two indexes
+    new: str
+    test: str  # Path of the labelled items
+    label: str  # Column or key with the labels
+    features: list[str]  # Files with features of the operator
+    budget_s: float
+
+
+class Verdict(msgspec.Struct):
+    """The outcome of a comparison."""
+
+    old: float  # `old`, `new`: quality of the two indexes
+    new: float
+    error: float  # Standard error of the difference; 0 for a single item
+    items: int
+    measure: str
+    versions: tuple[str, str]
+
+    @property
+    def worse(self) -> bool:
+        """True if the new index is worse by more than the standard error."""
+        return self.new - self.old < -self.error
 
 
 class EvaluationGate:
@@ -51,17 +80,23 @@ class EvaluationGate:
         atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
         self._features, self._budget_s = features, budget_s
 
-    def keep(self, path: Path, version: str) -> None:
-        """Keep a copy of the file of the index that is served now."""
-        kept = self._kept(version)
-        if kept.exists():
-            return
-        new = kept.with_suffix(f".{os.getpid()}")
-        with contextlib.suppress(OSError, BadIndexFile):
-            shutil.copyfile(path, new)
-            if read_version(new) == version:  # else it was replaced meanwhile
-                new.replace(kept)
-        new.unlink(missing_ok=True)
+    def keep(self, served: Mapping[str, Path]) -> None:
+        """Keep copies of the files of the served indexes, by version; drop old ones."""
+        for version, path in served.items():
+            kept = self._kept(version)
+            if kept.exists():
+                continue
+            new = kept.with_suffix(f".{os.getpid()}")
+            with contextlib.suppress(OSError, BadIndexFile):
+                shutil.copyfile(path, new)
+                if read_version(new) == version:  # else it was replaced meanwhile
+                    new.replace(kept)
+            new.unlink(missing_ok=True)
+        for file in self._folder.glob("*.pdx"):
+            with contextlib.suppress(FileNotFoundError):
+                is_old = time.time() - file.stat().st_mtime > KEPT_S
+                if is_old and file.stem not in served:
+                    file.unlink()
 
     def passed(self, old: str, new: str) -> bool:
         """Return True if the index `new` was compared with `old`, and is not worse."""
@@ -70,6 +105,8 @@ class EvaluationGate:
 
     def refuse_worse(self, model: str, old: str, path: Path, new: str) -> None:
         """Compare two indexes, as `Gate` says, unless another process already has."""
+        with contextlib.suppress(OSError):
+            os.utime(self._kept(old))  # other workers still serve it, so it is not old
         with locked(self._folder / "gate.lock"):
             verdict = self._read(old, new)
             if verdict is None:
@@ -105,7 +142,9 @@ class EvaluationGate:
             [str(file) for file in self._features],
             self._budget_s,
         )
-        command = [sys.executable, "-m", __name__]
+        # a process of its own, because a server's never imports readers of tables; -P,
+        # because its folder may have modules with names of libraries
+        command = [sys.executable, "-P", "-m", f"{__package__}.judge"]
         try:
             done = subprocess.run(
                 command,
@@ -126,26 +165,3 @@ class EvaluationGate:
             raise ReloadFailed("the gate found another file; it was replaced meanwhile")
         self._verdict(old, new).write_bytes(done.stdout)
         return verdict
-
-
-def main() -> int:
-    """Read a question from standard input, and print the verdict. Return a status."""
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
-    question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
-    out = sys.stdout
-    sys.stdout = sys.stderr  # so that features may print
-    from .judge import judge  # a server's process never imports readers of tables
-
-    try:
-        verdict = judge(question)
-    except PolydomError as error:
-        print(error, file=sys.stderr)
-        return 1
-    out.buffer.write(msgspec.json.encode(verdict))
-    out.flush()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

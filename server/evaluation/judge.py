@@ -1,7 +1,13 @@
-"""Compares two indexes on the same labelled items, whatever this machine does else."""
+"""Compares two indexes on the same labelled items: the process that a gate starts."""
 
+import contextlib
+import os
+import sys
 from pathlib import Path
 
+import msgspec
+
+from polydom.features.errors import PolydomError
 from polydom.features.threads import one_thread
 
 from ..engine.loading import load_planner
@@ -11,12 +17,13 @@ from ..runtime.warm_up import WarmUp
 from ..schema.wire import Answer, Terms
 from ..settings import Settings
 from .comparison import Comparison
+from .gate import Question, Verdict
 from .labelled_items import LabelledItem, read_labelled
 from .metrics import metrics_of
 from .predictors import Prior
-from .verdict import Question, Verdict
 
 MOST_ITEMS = 5000  # number of items that are drawn if there are more
+NICENESS = 10  # like that of the process that tries files before workers load them
 
 
 class _Index:
@@ -69,3 +76,22 @@ def judge(question: Question) -> Verdict:
         new.package.measure,
         (old.index.version, new.index.version),
     )
+
+
+def main() -> int:
+    """Read a question from standard input, and print the verdict. Return a status."""
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # so that features may print
+            verdict = judge(question)
+    except PolydomError as error:
+        print(error, file=sys.stderr)
+        return 1
+    sys.stdout.buffer.write(msgspec.json.encode(verdict))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -125,7 +125,7 @@ class InferenceService:
         items, package = self._items_of(served), served.planner.package
         return ModelMetadata(
             name=model,
-            versions=[served.version],
+            versions=self.repository.versions(model),
             platform=PLATFORM,
             inputs=items.inputs,
             outputs=items.outputs,

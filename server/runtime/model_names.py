@@ -49,10 +49,14 @@ def name_candidates(
             )
         if name in named:
             raise BadInput(f"model {name!r} has two candidates; one is needed")
-        if path.absolute() in {file.absolute() for file in files.values()}:
-            raise BadInput(f"--candidate {argument}: this file is served already")
         if not path.parent.is_dir():
             raise BadInput(f"--candidate {argument}: there is no folder {path.parent}")
+        # a promotion moves the file, so no other model may need it
+        if _place(path) in map(_place, (*files.values(), *named.values())):
+            raise BadInput(
+                f"--candidate {argument}: this file is served already, or is another "
+                "model's candidate"
+            )
         named[name] = path
     return named
 
@@ -79,6 +83,11 @@ def _index_at(path: Path) -> Path:
         f"{path} is a folder: one .pdx file is needed in it, found {names}{more}; "
         "give the file itself"
     )
+
+
+def _place(path: Path) -> Path:
+    """Return the path without links and `..` in its folder; a link stays a link."""
+    return path.parent.resolve() / path.name
 
 
 def _unique(pairs: Iterable[tuple[str, Path]]) -> dict[str, Path]:

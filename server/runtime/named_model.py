@@ -7,6 +7,7 @@ from pathlib import Path
 from ..errors import ChangedContract
 from ..metrics.counts import CandidateMetrics, Metrics
 from .contract import Contract, contract_of, differences
+from .rollout.index_files import version_at
 from .rollout.orders import RolloutOrder
 from .rollout.shadow import Shadow, ShadowCounts
 from .rollout.split import Split
@@ -40,6 +41,25 @@ class NamedModel:
 
     def __post_init__(self) -> None:
         self.candidate_metrics = CandidateMetrics(self.metrics)
+
+    def source(self) -> Path | None:
+        """Return the file to serve; None if what is served stays. This reads files.
+
+        After a promotion that moved no files, it is the candidate's file until the
+        served file is replaced. If only the candidate's file is replaced, what is
+        served stays.
+        """
+        if self.order.in_stead is None or self.candidate_path is None:
+            return self.path
+        before, promoted = self.order.in_stead
+        if version_at(self.path) != before:
+            return self.path
+        return self.candidate_path if self.has_file(promoted) else None
+
+    def has_file(self, version: str) -> bool:
+        """Return True if the candidate's file has this version. This reads the file."""
+        path = self.candidate_path
+        return path is not None and version_at(path) == version
 
     def check(self, new: ServedModel) -> None:
         """Raise ChangedContract if the index `new` would break callers of this one."""
@@ -77,8 +97,6 @@ class NamedModel:
 
     def follow(self, order: RolloutOrder) -> None:
         """Use the candidate as the operator has ordered."""
-        if order.swapped != self.order.swapped and self.candidate_path is not None:
-            self.path, self.candidate_path = self.candidate_path, self.path
         self.order = order
         served, candidate = self.served, self.candidate
         if served is None:
@@ -90,4 +108,4 @@ class NamedModel:
         if order.mode == "shadow":
             shadow = Shadow(candidate, self.compared, order.share)
         drawn = order.share, order.by
-        served.split = Split(self.name, served, candidate, *drawn, shadow=shadow)
+        served.split = Split(self.name, candidate, *drawn, shadow=shadow)

@@ -94,11 +94,10 @@ class Repository:
         self.one_at_a_time = asyncio.Lock()
         self.orders = OrdersFile()
         for model in self._models.values():
-            model.serve(self._open(model))
-            if gate is not None and model.served is not None:
-                gate.keep(model.path, model.served.version)
+            model.serve(self._open(model, model.path))
             with self._unless_bad(model):
                 self._reopen_candidate(model)
+        self.keep_files()
 
     @property
     def ready(self) -> bool:
@@ -136,6 +135,11 @@ class Repository:
                 f"{served.version!r}"
             )
         return served
+
+    def versions(self, name: str) -> list[str]:
+        """Return the versions of a model that `get` finds; the served one is first."""
+        model = self.model(name)
+        return [one.version for one in (model.served, model.candidate) if one]
 
     def state(self, name: str) -> ModelState:
         """Return the state of a model; raise UnknownModel if none has this name."""
@@ -226,11 +230,12 @@ class Repository:
         for model in self._loaded():
             # if a file cannot be opened, a worker that starts reports why
             with contextlib.suppress(Exception):
-                new = self._open(model)
-                if not self._allows(new):
-                    model.check(new)
-                if self._has_passed(model, new):
-                    model.serve(new)
+                if path := model.source():
+                    new = self._open(model, path)
+                    if not self._allows(new):
+                        model.check(new)
+                    if self._has_passed(model, new):
+                        model.serve(new)
                 self._reopen_candidate(model)
 
     async def load(self, name: str) -> None:
@@ -302,13 +307,9 @@ class Repository:
             allowed, model.allows_changes = model.allows_changes, False
             model.follow(self.orders.rollout_of(model.name))
             try:
-                await self._load(model, allow_changes=allowed)
-                await self._load_candidate(model, allow_changes=allowed)
-            except (ChangedContract, WorseIndex) as error:
-                self._refused(model, error)
-                raise
-            except Exception as error:  # a damaged file may raise any error
-                raise self._failed(model, error) from error
+                with self.counting_failures(model):
+                    await self._load(model, allow_changes=allowed)
+                    await self._load_candidate(model, allow_changes=allowed)
             finally:
                 model.loading = False
             model.metrics.reloads["ok"] += 1
@@ -339,6 +340,31 @@ class Repository:
             arguments = model.name, old.version, path, new
             await run_in_thread(functools.partial(self.gate.refuse_worse, *arguments))
 
+    def keep_files(self) -> None:
+        """Let the gate keep copies of the served files, to compare the next ones."""
+        if self.gate is None:
+            return
+        files = {
+            model.served.version: model.source() or model.path
+            for model in self._models.values()
+            if model.served is not None
+        }
+        self.gate.keep(files)
+
+    @contextlib.contextmanager
+    def counting_failures(self, model: NamedModel) -> Iterator[None]:
+        """Count and log a new index that is refused, or cannot be served.
+
+        The error that is raised has no path, so callers may read it.
+        """
+        try:
+            yield
+        except (ChangedContract, WorseIndex) as error:
+            self._refused(model, error)
+            raise
+        except Exception as error:  # a damaged file may raise any error
+            raise self._failed(model, error) from error
+
     def _refused(self, model: NamedModel, error: ReloadFailed) -> None:
         """Count and log an index that is fit to be served and is refused.
 
@@ -368,26 +394,28 @@ class Repository:
         return ReloadFailed(f"model {model.name!r}: {failure}")
 
     async def _load(self, model: NamedModel, *, allow_changes: bool) -> None:
-        new = await self._opened(model.path, functools.partial(self._open, model))
+        path = await run_in_thread(model.source)
         old = model.served
+        if path is None and old is not None:
+            return
+        path = path or model.path
+        new = await self._opened(path, functools.partial(self._open, model, path))
         if old is not None and old.ready and old.version == new.version:
             return
-        await self.compare(model, model.path, new.version)
+        await self.compare(model, path, new.version)
         if not model.takes(new):
             await self._admit(model, new, allow_changes=allow_changes)
             # Requests in progress refer to the old index, so it lives until they are
             # answered.
             model.serve(new)
-        if self.gate is not None:
-            keep = functools.partial(self.gate.keep, model.path, new.version)
-            await run_in_thread(keep)
+        await run_in_thread(self.keep_files)
         facts = {"event": "reload", "model": model.name, "version": new.version}
         log.info("model %s: version %s answers", model.name, new.version, extra=facts)
 
     async def _load_candidate(self, model: NamedModel, *, allow_changes: bool) -> None:
         """Load the candidate's file; without the file, there is no candidate."""
-        path = model.candidate_path
-        if path is None or not path.exists():
+        path = await run_in_thread(functools.partial(_file_to_try, model))
+        if path is None:
             model.candidate = None
         else:
             new = await self._opened(path, lambda: self._open_candidate(model, path))
@@ -403,8 +431,8 @@ class Repository:
 
     def _reopen_candidate(self, model: NamedModel) -> None:
         """Load the candidate's file before `start`, if it is there."""
-        path, model.candidate = model.candidate_path, None
-        if path is not None and path.exists():
+        path, model.candidate = _file_to_try(model), None
+        if path is not None:
             new = self._open_candidate(model, path)
             if not self._allows(new):
                 model.check(new)
@@ -437,8 +465,16 @@ class Repository:
         await self.fetchers.open()
         await new.start(model.served)
 
-    def _open(self, model: NamedModel) -> ServedModel:
-        return self._opener.open(model.name, model.path, model.metrics)
+    def _open(self, model: NamedModel, path: Path) -> ServedModel:
+        return self._opener.open(model.name, path, model.metrics)
 
     def _open_candidate(self, model: NamedModel, path: Path) -> ServedModel:
         return self._opener.open(model.name, path, model.candidate_metrics)
+
+
+def _file_to_try(model: NamedModel) -> Path | None:
+    """Return the candidate's file; None if it is missing, or has the served index."""
+    path, served = model.candidate_path, model.served
+    if path is None or not path.exists():
+        return None
+    return None if served is not None and model.has_file(served.version) else path

@@ -88,7 +88,7 @@ class BatchEndpoint:
         reply = BatchReply(send, kind, scope.get("http_version", "1.1"))
         served = self._repository.get(terms.model)
         if served.split is not None:
-            served = served.split.choose(scope["headers"])
+            served = served.split.choose(served, scope["headers"])
         batch = Batch(self._repository, served, terms, reader, reply, self._slot)
         await reader.begin()
         await reply.start(*more)

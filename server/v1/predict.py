@@ -162,7 +162,7 @@ class Predict:
             else:
                 served = self._repository.get(model_in(query) if query else None)
                 if served.split is not None:
-                    return self._divided(served.split, raw)
+                    return self._divided(served, served.split, raw)
             if not served.ready:
                 return None
             decoder, read = served.translator.record_decoder, None
@@ -198,10 +198,10 @@ class Predict:
             return None
 
     def _divided(
-        self, split: Split[ServedModel], raw: RawRequest
+        self, current: ServedModel, split: Split[ServedModel], raw: RawRequest
     ) -> bytes | Later | Planned | Chosen:
         """Let one of two versions answer as `at_once` does."""
-        chosen = split.choose(raw.headers)
+        chosen = split.choose(current, raw.headers)
         answer = self.at_once(raw, chosen)
         if split.shadow is not None and isinstance(answer, bytes):
             raw.when_written(partial(_compare, chosen, raw, answer))
@@ -310,7 +310,7 @@ class Predict:
                 served = chosen = None
                 served = repository.get(ask.model)
             if served.split is not None:
-                served = chosen or served.split.choose(headers)
+                served = chosen or served.split.choose(served, headers)
             request, outcome = await served.answer(ask, arrived_s, caller)
             answer = served.translator.answer(request, outcome)
         except Exception as error:

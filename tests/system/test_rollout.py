@@ -7,9 +7,10 @@ import signal
 import threading
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,18 @@ class Server:
         return [line for line in lines if line.startswith(begin)]
 
     def total(self, begin: str) -> float:
-        return sum(float(line.rpartition(" ")[2]) for line in self.metrics(begin))
+        return total(self.metrics(begin), begin)
+
+    def exceeds(self, begin: str, least: float) -> bool:
+        return self.total(begin) > least
+
+    def until(self, true: Callable[[], object]) -> None:
+        """Wait, as each worker keeps its metrics for a while if it is asked often."""
+        wait_until(true, self.process)
+
+
+def total(lines: list[str], begin: str) -> float:
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(begin))
 
 
 @contextmanager
@@ -157,12 +169,16 @@ def test_a_canary_gets_its_share_and_whoever_asks_for_it(
             assert len(same) == 1
         assert server.ask(x_polydom_version="candidate") == server.new
         assert server.ask(x_polydom_version="current") == server.old
-        answered = drawn[server.new]
-        lines = server.metrics("polydom_version_answers_total{")
-        counts = [line for line in lines if 'version="candidate"' in line]
-        assert sum(float(line.split()[-1]) for line in counts) >= answered
-        whole = server.total("polydom_answers_total{")
-        assert whole == server.total("polydom_version_answers_total{")
+
+        def all_counted() -> bool:
+            lines = server.metrics("polydom_")
+            whole = total(lines, "polydom_answers_total{")
+            versions = "polydom_version_answers_total{"
+            tried = [line for line in lines if 'version="candidate"' in line]
+            assert whole == total(lines, versions)
+            return whole >= count and total(tried, versions) >= drawn[server.new]
+
+        server.until(all_counted)
         path, text = "/v1/predict", {"content_type": "text/plain"}
         status, refused = ask(
             server.port, "POST", path, b"hi", x_polydom_version="next", **text
@@ -227,7 +243,7 @@ def test_promotions_and_their_reverse_fail_no_request(
 def counted(server: Server, result: str) -> float:
     name = "polydom_shadow_comparisons_total"
     lines = [line for line in server.metrics(name) if f'result="{result}"' in line]
-    return sum(float(line.split()[-1]) for line in lines)
+    return total(lines, name)
 
 
 @each_server
@@ -243,19 +259,17 @@ def test_a_shadow_changes_no_answer(tmp_path: Path, options: tuple[str, ...]) ->
         wait_until(compared, server.process)
         assert counted(server, "differed") == counted(server, "failed") == 0
         for name, least in (("expected_quality", 0.5), ("plan_seconds", 1e-9)):
-            lines = server.metrics(f"polydom_shadow_{name}_total")
-            assert len(lines) == 2 * (1 + len(options))
-            assert server.total(f"polydom_shadow_{name}_total") > least
+            sums = f"polydom_shadow_{name}_total"
+            assert len(server.metrics(sums)) == 2 * (1 + len(options))
+            server.until(partial(server.exceeds, sums, least))
         answers = server.metrics("polydom_version_answers_total{")
         tried = [line for line in answers if 'version="candidate"' in line]
         assert all(line.endswith(" 0.0") for line in tried)
         with load(server) as seen:
             wait_until(lambda: len(seen) > 200, server.process)
         assert {*seen} == {server.old}
-        # the server keeps its metrics for a while if it is asked for them often
-        wait_until(
-            lambda: sum(counted(server, r) for r in ("agreed", "dropped")) > 200,
-            server.process,
+        server.until(
+            lambda: sum(counted(server, r) for r in ("agreed", "dropped")) > 200
         )
         server.order("shadow", share=0.0)
         server.order("off")
@@ -286,7 +300,10 @@ def test_a_candidate_that_would_break_callers_is_refused(tmp_path: Path) -> None
         assert (status, body["code"]) == (422, "changed_contract")
         assert server.order(None).models[0].candidate == server.new
         status, said = server.post({"mode": "promote"})
-        assert (status, "was replaced after it was loaded" in said) == (400, True)
+        assert (status, "was replaced or moved after it was loaded" in said) == (
+            400,
+            True,
+        )
         server.next.write_bytes(b"no index")
         assert reload(server.port, ADMIN)[0] == 422
         assert server.versions() == {server.old: 20}

@@ -218,14 +218,11 @@ def _open(path: str | os.PathLike[str]) -> IO[bytes]:
 def read_version(path: str | os.PathLike[str]) -> str:
     """Return the checksum in hex that a file states, without a look at its content.
 
-    Raises BadIndexFile if the file cannot be opened, or is no index.
+    Raises OSError if the file cannot be opened, and BadIndexFile if it is no index.
     """
     with _open(path) as file:
         preamble = file.read(_PREAMBLE_BYTES)
-        try:
-            _check_preamble(preamble, os.fstat(file.fileno()).st_size)
-        except BadIndexFile as error:
-            raise BadIndexFile(f"{path}: {error}") from error
+        _check_preamble(preamble, os.fstat(file.fileno()).st_size)
         return preamble[_FACTS.size :].hex()
 
 

@@ -1,5 +1,6 @@
 """What decides whether a new index is good enough to be served."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -7,8 +8,8 @@ from typing import Protocol
 class Gate(Protocol):
     """Refuses new indexes that are worse than the served ones. Its methods block."""
 
-    def keep(self, path: Path, version: str) -> None:
-        """Keep a copy of the file of the index that is served now."""
+    def keep(self, served: Mapping[str, Path]) -> None:
+        """Keep copies of the files of the served indexes, by version."""
 
     def passed(self, old: str, new: str) -> bool:
         """Return True if the index `new` was compared with `old`, and is not worse."""

@@ -1,7 +1,6 @@
 """Moves index files when a candidate is promoted or a promotion is rolled back.
 
-At every moment the served path holds a whole index. Nothing is lost: the index that was
-served is kept beside it, as `NAME.previous.pdx`.
+At every moment the served path holds a whole index.
 """
 
 import contextlib
@@ -10,42 +9,44 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from polydom.features.errors import BadIndexFile
+from polydom.indexer.index.file.pdx_file import read_version
+
 
 def previous_of(path: Path) -> Path:
     """Return the path of the index that was served before the one at `path`."""
     return path.with_name(f"{path.stem}.previous.pdx")
 
 
-def promote(path: Path, candidate: Path) -> bool:
-    """Move the file `candidate` to `path`, and the file at `path` to `previous_of`.
+def version_at(path: Path) -> str | None:
+    """Return the version of the index file at `path`; None if it cannot be read."""
+    with contextlib.suppress(BadIndexFile, OSError):
+        return read_version(path)
+    return None
 
-    Returns False if the folders are read-only; then nothing is moved. Raises OSError if
-    there is another fault.
+
+def put(new: Path, path: Path, old: Path) -> None:
+    """Move the file `new` to `path`, and the file at `path` to `old`, beside it.
+
+    If `old` is `new`, the two files change places. If OSError is raised because the
+    folders are read-only, a file is missing or the disk is full, no file was moved.
     """
-    if not all(os.access(one.parent, os.W_OK) for one in (path, candidate)):
-        return False
-    own = candidate
-    if candidate.parent.stat().st_dev != path.parent.stat().st_dev:
-        own = _copied(candidate, path)  # another file system
-    os.replace(_second_of(path), previous_of(path))
-    os.replace(own, path)
-    if own != candidate:
-        candidate.unlink()
-    return True
-
-
-def exchange(path: Path, other: Path) -> None:
-    """Exchange the files `path` and `other` of one folder; raise OSError if it fails.
-
-    `path` holds one of the two at every moment.
-    """
-    kept = _second_of(path)
+    made = []
     try:
-        os.replace(other, path)
+        # a link may be relative to its folder, and another file system needs a copy
+        if new.is_symlink() or new.parent.stat().st_dev != path.parent.stat().st_dev:
+            made.append(_copied(new, path))
+        source = made[0] if made else new
+        made.append(kept := _second_of(path))
+        os.replace(source, path)
     except OSError:
-        kept.unlink()
+        for file in made:
+            file.unlink(missing_ok=True)
         raise
-    os.replace(kept, other)
+    os.replace(kept, old)
+    if new not in (source, old):
+        with contextlib.suppress(OSError):  # its folder may be read-only
+            new.unlink()
 
 
 def _second_of(path: Path) -> Path:

@@ -29,8 +29,9 @@ class RolloutOrder(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     # Share of the requests that the candidate gets, or is compared on
     share: Share = 0.0
     by: HeaderName = ""  # Header whose value decides which version answers
-    # True if the candidate's file is served, because files could not be moved
-    swapped: bool = False
+    # Set if the candidate was promoted and files could not be moved: the version of the
+    # served file, and that of the candidate's file, which is served in its stead
+    in_stead: tuple[str, str] | None = None
 
 
 class Orders(msgspec.Struct, forbid_unknown_fields=True):

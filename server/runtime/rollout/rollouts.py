@@ -4,21 +4,21 @@ import asyncio
 import logging
 import time
 from functools import partial
+from pathlib import Path
 
 from polydom.features.errors import BadInput
-from polydom.indexer.index.file.pdx_file import read_version
 
 from ...errors import ReloadFailed
 from ...schema.rollout import RolloutAsk, RolloutFacts, RolloutsFacts
 from ..named_model import NamedModel
 from ..repository import Repository
 from ..work_queue import run_in_thread
-from .index_files import exchange, previous_of, promote
+from .index_files import previous_of, put, version_at
 from .orders import RolloutOrder
 
 IN_MEMORY = (
-    "the folder of the files is read-only, so the change is in memory: a server that "
-    "is started again serves the files as they are"
+    "the files cannot be moved, so the change is in memory: a server that is started "
+    "again serves the files as they are"
 )
 
 # Longest time in seconds for which an order waits for the warm-up of a candidate, and
@@ -57,13 +57,13 @@ class Rollouts:
         if ask.mode == "promote":
             note = await self._promote(model)
         elif ask.mode == "roll_back":
-            note = await self._roll_back(model)
+            await self._roll_back(model)
         else:
             if ask.mode != "off":
                 _refuse_missing(model)
             share = float(ask.mode == "shadow") if ask.share is None else ask.share
             order = RolloutOrder(
-                ask.mode, share, (ask.by or "").lower(), model.order.swapped
+                ask.mode, share, (ask.by or "").lower(), model.order.in_stead
             )
             self._repository.orders.set_rollout(model.name, order)
         self._repository.follow_orders()
@@ -78,48 +78,67 @@ class Rollouts:
             version = _refuse_missing(model)
             path, candidate = model.path, model.candidate_path
             assert candidate is not None
-            if await run_in_thread(partial(read_version, candidate)) != version:
-                raise BadInput(
-                    f"model {model.name!r}: the candidate's file was replaced after it "
-                    "was loaded; reload, and try the new candidate first"
-                )
-            await repository.compare(model, candidate, version)
+            await _refuse_replaced(model, candidate, version)
+            with repository.counting_failures(model):
+                await repository.compare(model, candidate, version)
+            order, note = RolloutOrder(), ""
             try:
-                moved = await run_in_thread(partial(promote, path, candidate))
+                await run_in_thread(partial(put, candidate, path, previous_of(path)))
             except OSError as error:
-                raise _unmoved(model, error) from error
-            swapped = model.order.swapped != (not moved)
-            order = RolloutOrder(swapped=swapped)
+                # another worker may have promoted it meanwhile
+                await _refuse_replaced(model, candidate, version)
+                log.warning("model %s: files not moved: %s", model.name, error)
+                before = await run_in_thread(partial(version_at, path))
+                order, note = RolloutOrder(in_stead=(before or "", version)), IN_MEMORY
             repository.orders.set_rollout(model.name, order, version)
             model.promote()
-        return "" if moved else IN_MEMORY
+            model.follow(order)
+            await run_in_thread(repository.keep_files)
+        return note
 
-    async def _roll_back(self, model: NamedModel) -> str:
-        """Let the index of before answer again; return a note for the operator."""
-        repository, swapped = self._repository, model.order.swapped
-        before = model.candidate_path if swapped else previous_of(model.path)
-        if before is None or not before.exists():
-            raise BadInput(f"model {model.name!r} has no previous index to go back to")
+    async def _roll_back(self, model: NamedModel) -> None:
+        """Let the index of before answer again."""
+        repository = self._repository
         async with repository.one_at_a_time:
-            version = await run_in_thread(partial(read_version, before))
-            if not swapped:
-                await self._exchange(model)
+            # the served file is that of before if a promotion moved no files
+            moved = await run_in_thread(model.source) == model.path
+            before = previous_of(model.path) if moved else model.path
+            version = await run_in_thread(partial(version_at, before))
+            if version is None:
+                raise BadInput(
+                    f"model {model.name!r} has no previous index to go back to"
+                )
+            if moved:
+                await _exchange(model)
             repository.orders.set_rollout(model.name, RolloutOrder(), version)
             repository.follow_orders()
         try:
             await repository.reload(model.name)
         except ReloadFailed:
-            if not swapped:
-                await self._exchange(model)
+            if moved:
+                await _exchange(model)
             raise
-        return IN_MEMORY if swapped else ""
 
-    async def _exchange(self, model: NamedModel) -> None:
-        path = model.path
-        try:
-            await run_in_thread(partial(exchange, path, previous_of(path)))
-        except OSError as error:
-            raise _unmoved(model, error) from error
+
+async def _exchange(model: NamedModel) -> None:
+    """Let the served file and the previous one change places."""
+    path, previous = model.path, previous_of(model.path)
+    try:
+        await run_in_thread(partial(put, previous, path, previous))
+    except OSError as error:
+        log.error("model %s: files not moved: %s", model.name, error)
+        raise ReloadFailed(
+            f"model {model.name!r}: its files cannot be moved; the log says why"
+        ) from error
+
+
+async def _refuse_replaced(model: NamedModel, candidate: Path, version: str) -> None:
+    """Raise BadInput unless the candidate's file still has this version."""
+    if await run_in_thread(partial(version_at, candidate)) != version:
+        raise BadInput(
+            f"model {model.name!r}: the candidate's file was replaced or moved after "
+            "it was loaded; reload, and try the new candidate first"
+        )
 
 
 async def _warm(model: NamedModel) -> None:
@@ -163,8 +182,3 @@ def _refuse_terms(ask: RolloutAsk) -> None:
         raise BadInput(f"{ask.mode} takes no header")
     elif ask.share is not None and ask.mode != "shadow":
         raise BadInput(f"{ask.mode} takes no share")
-
-
-def _unmoved(model: NamedModel, error: OSError) -> ReloadFailed:
-    log.error("model %s: files not moved: %s", model.name, error)
-    return ReloadFailed(f"model {model.name!r}: its files cannot be moved; see the log")

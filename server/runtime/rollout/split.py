@@ -26,12 +26,12 @@ class Comparer(Protocol):
 
 
 class Split(Generic[T]):
-    """Divides the requests to the model `name` among its `current` and its `candidate`.
+    """Divides the requests to the model `name` among its index and its `candidate`.
 
     The share `share` of requests, in [0, 1], goes to the candidate. If `by` names a
     header, requests with the same value of it go to the same version: a hash of the
     value decides, in all processes alike, so that a larger share only adds values.
-    Requests without this header are divided at random.
+    Requests without this header, or with an empty value, are divided at random.
 
     If there is a `shadow`, the current version answers all requests, and the shadow
     gets them and their answers.
@@ -40,26 +40,25 @@ class Split(Generic[T]):
     def __init__(
         self,
         name: str,
-        current: T,
         candidate: T,
         share: float,
         by: str = "",
         shadow: Comparer | None = None,
     ) -> None:
         self.shadow = shadow
-        self.current, self.candidate = current, candidate
+        self._candidate = candidate
         self._share = share
         self._by = by.encode()
         self._key = name.encode()[:64]  # so that models draw independently
 
-    def choose(self, headers: Iterable[tuple[bytes, bytes]]) -> T:
-        """Return the version that answers a request with these headers.
+    def choose(self, current: T, headers: Iterable[tuple[bytes, bytes]]) -> T:
+        """Return `current` or the candidate for a request with these headers.
 
         The header `x-polydom-version` has precedence. Raises BadInput if its value is
         unknown, or if this header or the one that decides occurs twice.
         """
         if self.shadow is not None:
-            return self.current
+            return current
         wanted = by = None
         for name, value in headers:
             if name == VERSION_HEADER:
@@ -67,14 +66,14 @@ class Split(Generic[T]):
             elif name == self._by:
                 by = _only(name, by, value)
         if wanted is None:
-            drawn = random.random() if by is None else self._place_of(by)
-            return self.candidate if drawn < self._share else self.current
+            drawn = self._place_of(by) if by else random.random()
+            return self._candidate if drawn < self._share else current
         if wanted not in (CURRENT, CANDIDATE):
             raise BadInput(
                 f"x-polydom-version is {wanted[:40].decode('latin-1')!r}; it may be "
                 "'current' or 'candidate'"
             )
-        return self.candidate if wanted == CANDIDATE else self.current
+        return self._candidate if wanted == CANDIDATE else current
 
     def _place_of(self, value: bytes) -> float:
         """Return a number in [0, 1) that depends only on the value of a header."""

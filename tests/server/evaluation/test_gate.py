@@ -13,9 +13,8 @@ from polydom.indexer.index.file.pdx_file import read_version
 from polydom.indexer.index.index import Index
 from polydom.server.errors import ReloadFailed, WorseIndex
 from polydom.server.evaluation import gate as gate_module
-from polydom.server.evaluation.gate import EvaluationGate
+from polydom.server.evaluation.gate import EvaluationGate, Question, Verdict
 from polydom.server.evaluation.judge import judge
-from polydom.server.evaluation.verdict import Question, Verdict
 from tests.support.indexes import records
 from tests.support.indexes.numbers import save_index as save_numbers
 from tests.support.indexes.served import FEATURES_FILE
@@ -128,7 +127,7 @@ def test_indexes_are_compared_once_for_all_workers(
 ) -> None:
     gate = EvaluationGate(write_items(tmp_path))
     old, new = read_version(good), read_version(bad)
-    gate.keep(good, old)
+    gate.keep({old: good})
     save_prior(good)  # the served file is replaced, and a copy of the old one is kept
     for _ in range(2):
         with pytest.raises(WorseIndex) as caught:
@@ -154,9 +153,9 @@ def test_what_cannot_be_compared_is_refused(
     gate, old = EvaluationGate(test), read_version(good)
     with pytest.raises(ReloadFailed, match="cannot compare"):
         gate.refuse_worse("my", old, bad, read_version(bad))
-    gate.keep(good, old)
-    gate.keep(bad, old)
-    gate.keep(bad, "0" * 64)
+    gate.keep({old: good})
+    gate.keep({old: bad})
+    gate.keep({"0" * 64: bad})
     with pytest.raises(ReloadFailed, match="replaced meanwhile"):
         gate.refuse_worse("my", old, bad, old[::-1])
     with pytest.raises(ReloadFailed, match="cannot compare"):
@@ -167,3 +166,32 @@ def test_what_cannot_be_compared_is_refused(
     monkeypatch.setattr(gate_module, "GATE_S", 0.01)
     with pytest.raises(ReloadFailed, match="took longer"):
         gate.refuse_worse("my", old, bad, read_version(bad))
+
+
+def test_copies_are_kept_of_what_is_served(
+    tmp_path: Path, good: Path, bad: Path
+) -> None:
+    gate = EvaluationGate(write_items(tmp_path))
+    old, new = read_version(good), read_version(bad)
+    gate.keep({old: good})
+    (copy,) = gate._folder.glob("*.pdx")
+    os.utime(copy, (1, 1))
+    gate.keep({old: good})
+    assert copy.exists()
+    with pytest.raises(WorseIndex):
+        gate.refuse_worse("my", old, bad, new)
+    gate.keep({new: bad})
+    assert copy.exists(), "another worker may serve it"
+    os.utime(copy, (1, 1))
+    gate.keep({new: bad})
+    assert [file.stem for file in gate._folder.glob("*.pdx")] == [new]
+
+
+def test_the_folder_of_the_server_may_have_modules_of_any_name(
+    tmp_path: Path, good: Path, bad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "msgspec.py").write_text("raise RuntimeError")
+    monkeypatch.chdir(tmp_path)
+    gate, old = EvaluationGate(write_items(tmp_path)), read_version(bad)
+    gate.keep({old: bad})
+    gate.refuse_worse("my", old, good, read_version(good))

@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.runtime.model_names import name_files, name_paths
+from polydom.server.runtime.model_names import (
+    name_candidates,
+    name_files,
+    name_paths,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +55,24 @@ def test_a_folder_stands_for_the_one_index_in_it(tmp_path: Path) -> None:
         (tmp_path / f"{letter}.pdx").touch()
     with pytest.raises(BadInput, match=r"found a\.pdx, b\.pdx, c\.pdx, \.\.\."):
         name_files([f"mails={tmp_path}"])
+
+
+def test_candidates_are_of_served_models_and_have_files_of_their_own(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "links").symlink_to(tmp_path)
+    (tmp_path / "deeper").mkdir()
+    files = {"a": tmp_path / "a.pdx", "b": tmp_path / "b.pdx"}
+    mine, theirs = tmp_path / "mine.pdx", tmp_path / "theirs.pdx"
+    found = name_candidates([str(mine), f"b={theirs}"], files)
+    assert found == {"a": mine, "b": theirs}
+    for arguments, message in {
+        (f"c={mine}",): "no model is called 'c'; served: a, b",
+        (str(mine), f"a={theirs}"): "model 'a' has two candidates",
+        (str(tmp_path / "none" / "a.pdx"),): "there is no folder",
+        (f"b={tmp_path}/deeper/../a.pdx",): "is served already",
+        (f"b={tmp_path}/links/b.pdx",): "is served already",
+        (str(mine), f"b={tmp_path}/links/mine.pdx"): "is another model's candidate",
+    }.items():
+        with pytest.raises(BadInput, match=message):
+            name_candidates(arguments, files)

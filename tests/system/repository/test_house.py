@@ -22,6 +22,7 @@ SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 # What only a user imports, or nobody: the rooms' exports count as imports.
 ENTRIES = {
     "polydom.server.__main__": "the command polydom",
+    "polydom.server.evaluation.judge": "the process that a gate starts",
 }
 
 
