@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.ready_made.learned_text import TermWeights
 from polydom.features.ready_made.unseen_words import unseen_share
 from polydom.features.sizes import Size
-from polydom.features.tables.column_features import Columns
+from polydom.features.tables.column_features import Columns, KnownWords
 
 from ..index.input_reference import (
     MOST_BINS,
@@ -35,7 +35,8 @@ def describe_inputs(data: Prepared) -> BuiltInputs:
     """Return the distributions of the training items of a build."""
     table, seed = data.table, data.project.seed
     dataset, values = table.dataset, table.values
-    rows = np.unique(np.concatenate([train for train, _ in data.splits]))
+    train = np.unique(np.concatenate([train for train, _ in data.splits]))
+    rows = train
     if len(rows) > MOST_ITEMS:
         draw = np.random.default_rng(seed)
         rows = np.sort(draw.choice(rows, MOST_ITEMS, replace=False))
@@ -43,11 +44,16 @@ def describe_inputs(data: Prepared) -> BuiltInputs:
     columns = []
     for position, feature in enumerate(extractor.features):
         own = extractor.columns(position)
-        width = own.stop - own.start
-        if not isinstance(feature.function, Columns):
+        function, width = feature.function, own.stop - own.start
+        if not isinstance(function, Columns):
             width = min(width, FIRST_COLUMNS)
         for column in range(width):
-            shares = shares_of(values[rows, own.start + column].astype(np.float64))
+            numbers = values[:, own.start + column].astype(np.float64)
+            codes = function.codes[column] if isinstance(function, Columns) else None
+            words = isinstance(codes, KnownWords)
+            if words:
+                _forget_rare(numbers, train)
+            shares = shares_of(numbers[rows], 0 if words else MOST_BINS)
             columns.append(
                 ColumnShares(
                     shares.shares,
@@ -63,6 +69,16 @@ def describe_inputs(data: Prepared) -> BuiltInputs:
     described = BuiltInputs(len(rows), columns[:MOST_COLUMNS], sizes, labels)
     _describe_words(described, data)
     return described
+
+
+def _forget_rare(codes: Numbers, train: NDArray[np.int64]) -> None:
+    """Make words that occur in one training row unknown, in place.
+
+    Of new items, about as large a share has a word that no training item has (Good and
+    Turing); without this, columns of many rare words would always seem to change.
+    """
+    _, own, counts = np.unique(codes[train], return_inverse=True, return_counts=True)
+    codes[train[counts[own] == 1]] = np.nan
 
 
 def _sizes(data: Prepared, rows: NDArray[np.int64]) -> list[Shares]:

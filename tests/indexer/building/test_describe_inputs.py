@@ -122,6 +122,32 @@ def test_an_index_has_distributions_of_training_items(
     assert inputs_of(read.package.meta) == whole
 
 
+@pytest.mark.jit
+def test_new_items_with_as_many_rare_words_are_no_other_items(tmp_path: Path) -> None:
+    draw = np.random.default_rng(7)
+    # each of 40 common words, then words of which most occur once
+    words = draw.permutation([*range(40)] * 12 + [*(40 + draw.integers(0, 900, 320))])
+    known, new = words[:600], words[600:]
+    rows = [f"w{word},k{k},{'yn'[word % 2]}\n" for k, word in enumerate(known)]
+    (tmp_path / "people.csv").write_text("job,id,flies\n" + "".join(rows))
+    plan = PROJECT.split("[[")[0].replace(", weights = { usd = 1 }", "")
+    (tmp_path / "PROJECT.toml").write_text(plan)
+    project = Project.load(tmp_path / "PROJECT.toml")
+    data = prepare_data(project, open_resources(project, cache=tmp_path / "cache"))
+    found = describe_inputs(data)
+    train = np.unique(np.concatenate([train for train, _ in data.splits]))
+    own = known[train].tolist()
+    once = sum(own.count(word) == 1 for word in own)
+    by_name = {one.feature: one for one in found.columns}
+    assert by_name["id"].shares[0] == 1.0
+    told = by_name["job"]
+    assert len(told.values) == MOST_VALUES
+    assert told.edges == []
+    assert told.shares[0] == pytest.approx(once / len(own))
+    lacking = np.mean([word not in own for word in new.tolist()])
+    assert told.shares[0] == pytest.approx(lacking, abs=0.1)
+
+
 TEXTS = """\
 workers = 1
 learner = "logistic"
