@@ -166,7 +166,8 @@ class ReloadingServer(uvicorn.Server):
         await super().startup([*sockets, *copies] if sockets else None)
         state = self.lifespan.state
         if "admission" in state and not self.config.is_ssl:
-            queue = AcceptQueue(sockets or (), self._take, self._refusal)
+            more = BACKLOG, asyncio.get_running_loop().call_later
+            queue = AcceptQueue(sockets or (), self._take, self._refusal, *more)
             state["admission"].shorten_queue = queue.shorten
         self.when_started()
 

@@ -2,24 +2,31 @@
 
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from polydom.server.http.accept_queue import AcceptQueue, waiting_at
+from polydom.server.http import accept_queue
+from polydom.server.http.accept_queue import WIDEN_S, AcceptQueue, waiting_at
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="needs Linux")
 
 REFUSAL = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n"
 POST = b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
+BACKLOG = 16
 GET = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+# a stalled machine may let the kernel keep less
+GIVEN: Any = (lambda: REFUSAL, BACKLOG, lambda seconds, call: None)
 
 
 @contextlib.contextmanager
 def callers(sent: list[bytes]) -> Iterator[tuple[socket.socket, list[socket.socket]]]:
     """A listener at which one caller for each of `sent` waits, in this order."""
     with contextlib.ExitStack() as stack:
-        made = socket.create_server(("127.0.0.1", 0), backlog=64)
+        made = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
         listener = stack.enter_context(made)
         listener.setblocking(False)
         connected = []
@@ -41,7 +48,7 @@ def test_connections_that_wait_are_counted() -> None:
 def test_the_oldest_are_refused_until_there_is_room(room: int) -> None:
     taken = list[socket.socket]()
     with callers([POST] * 5) as (listener, connected):
-        queue = AcceptQueue([listener], taken.append, lambda: REFUSAL)
+        queue = AcceptQueue([listener], taken.append, *GIVEN)
         while waiting_at(listener) > room:
             assert queue.shorten(room) > 0
         refused = max(5 - room, 0)
@@ -55,7 +62,7 @@ def test_the_oldest_are_refused_until_there_is_room(room: int) -> None:
 def test_probes_and_those_who_said_nothing_yet_are_taken() -> None:
     taken = list[socket.socket]()
     with callers([GET, b"", b"PO", POST]) as (listener, connected):
-        queue = AcceptQueue([listener], taken.append, lambda: REFUSAL)
+        queue = AcceptQueue([listener], taken.append, *GIVEN)
         while waiting_at(listener):
             queue.shorten(0)
         assert [one.getpeername() for one in taken] == [
@@ -70,7 +77,46 @@ def test_probes_and_those_who_said_nothing_yet_are_taken() -> None:
 def test_whoever_left_is_refused_without_an_error() -> None:
     with callers([POST] * 2) as (listener, connected):
         connected[0].close()
-        queue = AcceptQueue([listener], bool, lambda: REFUSAL)
+        queue = AcceptQueue([listener], bool, *GIVEN)
         while waiting_at(listener):
             queue.shorten(0)
         assert connected[1].makefile("rb").read() == REFUSAL
+
+
+def test_the_kernel_drops_what_comes_faster_than_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(accept_queue, "REFUSING_S", 0.0)
+    later = list[tuple[float, Callable[[], None]]]()
+
+    def call_later(seconds: float, call: Callable[[], None]) -> None:
+        later.append((seconds, call))
+
+    def widen() -> None:
+        ((seconds, call),) = later
+        later.clear()
+        assert seconds == WIDEN_S
+        call()
+
+    with callers([POST] * 6) as (listener, _):
+        queue = AcceptQueue([listener], bool, lambda: REFUSAL, BACKLOG, call_later)
+        address = listener.getsockname()
+        assert queue.shorten(2) > 0
+        assert waiting_at(listener) > 2
+        with socket.create_connection(address, 10) as last:
+            assert not later, "fewer may come later"
+            last.sendall(POST)
+            assert queue.shorten(2) > 0
+        with pytest.raises(TimeoutError):
+            socket.create_connection(address, 0.3)
+        widen()
+        with pytest.raises(TimeoutError):
+            socket.create_connection(address, 0.3)
+        while waiting_at(listener):
+            listener.accept()[0].close()
+        for _ in range(3):  # for 4, 8 and 16
+            widen()
+        assert not later
+        for _ in range(BACKLOG):
+            socket.create_connection(address, 10).close()
+        assert waiting_at(listener) == BACKLOG
