@@ -32,6 +32,9 @@ OWN = f"--features={FEATURES_FILE}"
 WORKERS = pytest.param(
     ("--workers=2",), marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
 )
+INFER = json.dumps(
+    {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": [HAM]}]}
+).encode()
 each_server = pytest.mark.parametrize("options", [(), WORKERS], ids=["one", "workers"])
 
 
@@ -353,6 +356,18 @@ def test_orders_need_an_admin_token(server: Server, tmp_path: Path) -> None:
         client.roll_out()
     with serving(save(tmp_path / "my.pdx"), OWN) as (_, port):
         assert ask(port, "POST", "/v1/admin/rollout", b"{}")[0] == 404
+
+
+def test_requests_of_the_open_inference_protocol_may_name_both_versions(
+    server: Server,
+) -> None:
+    _, facts = ask(server.port, "GET", "/v2/models/my")
+    assert facts["versions"] == [server.old, server.new]
+    for version in (server.old, server.new):
+        path = f"/v2/models/my/versions/{version}"
+        assert ask(server.port, "GET", f"{path}/ready")[0] == 200
+        status, answer = ask(server.port, "POST", f"{path}/infer", INFER)
+        assert (status, answer["model_version"]) == (200, version)
 
 
 def test_only_models_with_a_candidate_take_orders(server: Server) -> None:
