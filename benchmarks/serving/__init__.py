@@ -6,6 +6,7 @@ BENCHMARKS: tuple[str, ...] = (
     "predicted",
     "overload",
     "goodput",
+    "soak",
     "requests",
     "operations",
     "batch",

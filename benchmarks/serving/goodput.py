@@ -35,7 +35,7 @@ from polydom.server.settings import Settings
 
 from .. import report
 from .indexes import record_index
-from .indexes.usual_requests import draw_texts
+from .indexes.usual_requests import TEXTS, draw_texts
 from .kernels.native_load import Came, closed_loop, over_kept, over_new
 from .requests import PEERS
 from .saturation import Contender, free_port
@@ -68,26 +68,36 @@ def posts(bodies: list[dict[str, Any]]) -> list[bytes]:
     ]
 
 
+def write_records(folder: Path, *, quick: bool) -> list[dict[str, Any]]:
+    """Write the index of records, `record_index.INDEX`; bodies to ask it for."""
+    record_index.write(folder, quick=quick)
+    rows = json.loads((folder / record_index.ROWS).read_text())
+    return [{"record": record_index.record(row)} for row in rows]
+
+
+def write_texts(folder: Path, *, quick: bool = False) -> list[dict[str, Any]]:
+    """Write an index of short texts, `TEXTS`; bodies to ask it for."""
+    texts, labels = draw_texts(600)
+    short = [text[:120] for text in texts]
+    made = {"learner": "logistic"} if quick else {"search_budget_s": 10}
+    model = BudgetClassifier(kind="text", **made).fit(short, labels)
+    model.save(folder / TEXTS)
+    return [{"text": text} for text in short]
+
+
 @contextlib.contextmanager
 def cases(folder: Path, given: argparse.Namespace) -> Iterator[Iterator[Case]]:
     """Start one server after the other."""
-    record_index.write(folder, quick=given.quick)
-    rows = json.loads((folder / record_index.ROWS).read_text())
-    records = posts([{"record": record_index.record(row)} for row in rows])
+    records = posts(write_records(folder, quick=given.quick))
     settings = Settings(budget_s=BUDGET_MS / 1e3)
 
     def each() -> Iterator[Case]:
         with serving(folder / record_index.INDEX, settings) as port:
             yield Case("records", port, records)
         if not given.quick:
-            path = folder / "texts.pdx"
-            texts, labels = draw_texts(600)
-            short = [text[:120] for text in texts]
-            BudgetClassifier(kind="text", search_budget_s=10).fit(short, labels).save(
-                path
-            )
-            with serving(path, settings) as port:
-                yield Case("texts", port, posts([{"text": text} for text in short]))
+            texts = posts(write_texts(folder))
+            with serving(folder / TEXTS, settings) as port:
+                yield Case("texts", port, texts)
         pythons = {"hello": sys.executable}
         pythons |= dict(option.split("=", 1) for option in given.venv)
         for name, place in () if given.quick else pythons.items():

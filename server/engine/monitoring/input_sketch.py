@@ -183,16 +183,17 @@ class InputSketch:
         columns, sizes = len(self._places), self._sizes
         rows = np.empty((len(taken), columns + sizes + 1))
         given, masks, numbers, answers = zip(*taken, strict=True)
-        rows[:, :columns] = given
+        values = np.array(given)
+        for out, computed in zip(values, masks, strict=True):
+            if computed != ALL:  # then the row has numbers that nobody has set
+                out[self._absent_in(computed)] = np.inf
+        rows[:, :columns] = values
         if sizes:
             rows[:, columns:-1] = np.reshape(numbers, (-1, sizes))
         rows[:, -1] = [
             self._codes.get(one, -1.0) if isinstance(one, str) else one
             for one in answers
         ]
-        for out, computed in zip(rows, masks, strict=True):
-            if computed != ALL:
-                out[:columns][self._absent_in(computed)] = np.inf
         if newer.items >= self._half_items and now_s - newer.began_s >= self._half_s:
             newer = _Half(self._bins.zeros())
             self._halves = [self._halves[1], newer]
