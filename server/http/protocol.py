@@ -22,14 +22,14 @@ from .loop_turn import turn_of
 from .raw_request import (
     END,
     LONGEST_HEAD,
-    PROBING,
+    READING,
     Direct,
     IncomingRequest,
     Later,
     RawRequest,
     ends_of,
     framing_of,
-    is_probe,
+    is_never_refused,
     is_the_only_one,
     length_in,
     with_host_of,
@@ -246,7 +246,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.caller.read_s = now_s
         admission = self._admission
-        if admission is not None and not (data[0] in PROBING and is_probe(data)):
+        if admission is not None and data[0] not in READING:
             waited_s = 0.0
             if self._was_unread:
                 self._was_unread, waited_s = False, seconds_unread(self.transport)
@@ -784,6 +784,9 @@ class HttpProtocol(HttpToolsProtocol):
         self, admission: Admission, data: bytes, now_s: float, waited_s: float
     ) -> None:
         """Queue a request for admission, or refuse it if the wait is too long."""
+        if is_never_refused(data):
+            self._read(data, data.find(END))
+            return
         if admission.hold(self._resume, waited_s):
             self._delayed, self._next = data, WAITING
             return
@@ -839,8 +842,6 @@ class HttpProtocol(HttpToolsProtocol):
         length, keeps = (0, False) if framing is None else framing
         self._stop_timer()
         said = self._replies.refusal(self.server_state.default_headers, keeps=keeps)
-        if data.startswith(b"HEAD ", start):
-            said = said[: said.find(END) + len(END)]
         self._send(said, keeps=True)
         self._clear_unparsed()
         over = end + len(END) + length - len(data)  # number of bytes still to come

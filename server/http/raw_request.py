@@ -7,25 +7,23 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ..engine.request import Caller
+from .bearer_tokens import ADMIN_PATHS
 
-# Paths of probes and metrics; operators need them under load, so they are never
-# refused.
-UNREFUSED = frozenset(
-    (b"/livez", b"/readyz", b"/metrics", b"/v2/health/live", b"/v2/health/ready")
-)
 # The end of a request's head.
 END = b"\r\n\r\n"
-# First bytes of GET and HEAD, the methods of probes.
-PROBING = b"GH"
+# First bytes of GET and HEAD. Requests with these methods are never refused: operators
+# need probes and metrics under load, and a page needs all of its files.
+READING = b"GH"
+# First bytes of what operators order. It is never refused either, because under load
+# they may need to go back to another index.
+ORDERS = tuple(b"POST " + path.encode() for path in ADMIN_PATHS)
 # If a refused request's head is longer than this, its end is not searched for.
 LONGEST_HEAD = 2048
 _PLAIN = re.compile(
     rb"[A-Z]+ [!-~]+ HTTP/1\.1(?:\r\n[A-Za-z0-9_-]+:[\t -~]*)*",
 )
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r", re.IGNORECASE)
-_LENGTH_IS, _CONNECTION = b"\r\ncontent-length:", b"\r\nconnection:"
-_KEPT = _CONNECTION + b" keep-alive\r"
-_ODD = (b"head ", b"\r\ntransfer-encoding", b"\r\nexpect", b"\r\nupgrade")
+_DIGITS = re.compile(rb"\d{1,18}")
 _FRAMING = re.compile(
     rb"\r\n(content-length|connection|transfer-encoding|expect|upgrade)[ \t]*:"
     rb"[ \t]*([^\r\n]*)",
@@ -96,13 +94,6 @@ class IncomingRequest(msgspec.Struct, eq=False):
         self.section = self.headers
 
 
-def is_probe(data: bytes) -> bool:
-    """Return True if the bytes are exactly one request to a path in `UNREFUSED`."""
-    method, _, rest = data[:64].partition(b" ")
-    known = method in (b"GET", b"HEAD") and rest.partition(b" ")[0] in UNREFUSED
-    return known and data.find(END) == len(data) - 4
-
-
 def framing_of(head: bytes) -> tuple[int, bool] | None:
     """Return a body's length in bytes, and whether the connection stays open.
 
@@ -110,52 +101,46 @@ def framing_of(head: bytes) -> tuple[int, bool] | None:
     Returns None if the head is too long, or not simple enough to read without a
     complete parser.
     """
-    length, keeps = 0, True
+    length, keeps = None, True
     if len(head) > LONGEST_HEAD or not _PLAIN.fullmatch(head):
         return None
     for name, value in _FRAMING.findall(head):
         name = name.lower()
-        if name == b"content-length" and value.isdigit() and not length:
-            length = int(value[:18])
+        if name == b"content-length" and length is None and _DIGITS.fullmatch(value):
+            length = int(value)
         elif name == b"connection" and value.lower() in (b"keep-alive", b"close"):
             keeps = keeps and value.lower() != b"close"
         else:
             return None
-    return length, keeps
+    return length or 0, keeps
 
 
 def ends_of(data: bytes, start: int) -> list[int]:
     """Return the positions in `data` after each whole request from `start` on.
 
     They are used to refuse requests without parsing them. So the list is empty if any
-    request may not be simple: a `HEAD` request, a chunked body, or a header that closes
-    the connection or expects an answer before the body.
+    request is never refused, closes the connection, or is not simple enough to read
+    without a complete parser.
     """
-    low = data[start:].lower()
-    if low.count(b"\n") != low.count(b"\r\n") or any(map(low.__contains__, _ODD)):
-        return []
-    if low.count(_CONNECTION) != low.count(_KEPT):
-        return []
-    ends, at, lengths, known = list[int](), 0, 0, dict[bytes, tuple[int, int]]()
-    while (end := low.find(END, at)) >= 0:
-        head = low[at : end + len(END)]
-        framing = known.get(head)
-        if framing is None:
-            if head.startswith(b"\r\n"):  # an empty line before a request
+    ends, at, sizes = list[int](), start, dict[bytes, int]()
+    while (end := data.find(END, at)) >= 0:
+        head = data[at:end]
+        size = sizes.get(head)
+        if size is None:
+            framing = framing_of(head)
+            if framing is None or not framing[1] or is_never_refused(head):
                 return []
-            _, says, rest = head.partition(_LENGTH_IS)
-            digits = rest.partition(b"\r")[0].strip() if says else b"0"
-            if not digits.isdigit() or len(digits) > 18:
-                return []
-            framing = known[head] = len(head) + int(digits), bool(says)
-        size, says_length = framing
-        if at + size > len(low):
+            size = sizes[head] = len(head) + len(END) + framing[0]
+        if at + size > len(data):
             break
         at += size
-        ends.append(start + at)
-        lengths += says_length
-    # two lengths in one head, or a length in a body
-    return ends if low.count(_LENGTH_IS, 0, at) <= lengths else []
+        ends.append(at)
+    return ends
+
+
+def is_never_refused(data: bytes) -> bool:
+    """Return True for bytes of a request that is answered under any load."""
+    return data[0] in READING or data.startswith(ORDERS)
 
 
 def is_the_only_one(data: bytes, end: int, longest: int) -> bool:

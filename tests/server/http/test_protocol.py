@@ -256,9 +256,7 @@ def test_protocol_answers_whoever_reads_slowly_and_sends_no_more() -> None:
     assert asyncio.run(main()) == 5_000_000
 
 
-def test_protocol_refuses_a_head_request_without_a_body() -> None:
-    """What is behind it on the connection would be taken for the body's end."""
-
+def test_protocol_refuses_items_and_neither_reads_nor_orders() -> None:
     class Full(Admission):
         def enter(self, now_s: float, waited_s: float = 0.0) -> bool:
             return False
@@ -266,21 +264,29 @@ def test_protocol_refuses_a_head_request_without_a_body() -> None:
         def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
             return False
 
+    item, order = HEAD + b"{}", HEAD.replace(b"/ ", b"/v1/admin/reload ") + b"{}"
+
     async def ask(reader: Any, writer: Any, connections: Any) -> list[bytes]:
         said = []
-        for method in (b"HEAD", b"GET"):
-            writer.write(GET.replace(b"GET", method))
-            said.append(await reader.readuntil(b"\r\n\r\n"))
-        return [*said, await reader.readuntil(b"}")]
+        for request in (item, GET, item, order, item, item + order + item):
+            writer.write(request)
+            for _ in range(request.count(b"HTTP/1.1")):
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+                await reader.readexactly(int(length))
+                said.append(head[9:12])
+        return said
 
     async def main() -> Any:
-        state = {"admission": Full(UsualBudget(1.0), bool), "replies": RawReplies(bool)}
-        return await talk(Echo(), ask, state=state)
+        call_soon = asyncio.get_running_loop().call_soon
+        state = {"admission": Full(UsualBudget(1.0), call_soon)}
+        return await talk(Echo(), ask, state=state | {"replies": RawReplies(bool)})
 
-    head, same, body = asyncio.run(main())
-    assert head.startswith(b"HTTP/1.1 429")
-    assert head.partition(b"content-length")[2] == same.partition(b"content-length")[2]
-    assert json.loads(body)["code"] == "overloaded"
+    # requests behind others begin when their turn comes
+    assert asyncio.run(main()) == [
+        *[b"429", b"200", b"429", b"200", b"429"],
+        *[b"200", b"200", b"200"],
+    ]
 
 
 def test_protocol_answers_garbage_as_the_rest_of_the_wire_does() -> None:
