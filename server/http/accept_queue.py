@@ -80,6 +80,8 @@ class AcceptQueue:
             self._keep(room)
 
     def _widen(self) -> None:
+        if any(one.fileno() < 0 for one in self._listeners):  # the server stopped
+            return
         if all(waiting_at(one) <= self._kept for one in self._listeners):
             self._keep(min(2 * self._kept, self._backlog))
         if self._kept < self._backlog:

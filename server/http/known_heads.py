@@ -1,36 +1,29 @@
 """Heads of requests that came before: their bytes need not be parsed again."""
 
-import re
-
 import msgspec
 
-from ..schema.request_ids import NAMES
+from ..schema.request_ids import NAMES, is_plain
 from .raw_request import END, LONGEST_HEAD, Direct, IncomingRequest, length_in
 
 # Number of heads that are remembered. Most callers send the same head each time, but
 # for the length of the body and for the ids by which they follow a request.
 MOST = 1024
-# The line of a header with an id. A line that goes on in the next one is left to the
-# parser, and so is a value with control characters. The first look-ahead only saves
-# time, as most headers begin with another letter.
-_ID_LINE = re.compile(
-    rb"\r\n(?=[xt])(%b):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)(?=\r\n[^ \t])"
-    % b"|".join(sorted(NAMES)),
-    re.IGNORECASE,
-)
+# Number of ways to write the name of such an id that are remembered.
+MOST_NAMES = 8
+Header = tuple[bytes, bytes]
 
 
 class KnownHead(msgspec.Struct, frozen=True, gc=False):
     """What the parser found in a head; the connection stays open after the answer."""
 
     query: bytes
-    headers: list[tuple[bytes, bytes]]
+    headers: list[Header]
     length: int  # Number of bytes of the body
     answerer: Direct  # The function that may answer without an ASGI cycle
     # Names and values of headers with ids, for `read_ids`
     naming: tuple[bytes, ...] = ()
 
-    def with_ids(self, ids: list[tuple[bytes, bytes]]) -> "KnownHead":
+    def with_ids(self, ids: list[Header]) -> "KnownHead":
         """Return this head with the headers `ids`, whose names are in `NAMES`."""
         naming = ids[0] if len(ids) == 1 else sum(ids, ())
         headers = self.headers + ids
@@ -42,6 +35,8 @@ class KnownHeads:
 
     def __init__(self) -> None:
         self._known: dict[bytes, KnownHead] = {}
+        # How lines with ids begin, with the line end before, and the header's name
+        self._starts: dict[bytes, bytes] = {}
 
     def find(self, data: bytes, end: int) -> KnownHead | None:
         """Return what is known of a request that comes alone; None if nothing is.
@@ -52,16 +47,19 @@ class KnownHeads:
         """
         if not 0 < end <= LONGEST_HEAD or not self._known:
             return None
-        head = data[: end + 3]
-        known, ids, at = self._known.get(head), list[tuple[bytes, bytes]](), 0
-        while known is None:
-            line = _ID_LINE.search(head, at)
-            if line is None:
+        head, ids = data[: end + 3], list[Header]()
+        known = self._known.get(head)
+        if known is None:
+            for start, name in self._starts.items():
+                cut = _cut(head, start)
+                if cut is not None:
+                    head, value = cut
+                    ids.append((name, value))
+                    known = self._known.get(head)
+                    if known is not None:
+                        break
+            else:
                 return None
-            at = line.start()
-            ids.append((line[1].lower(), line[2]))
-            head = head[:at] + head[line.end() :]
-            known = self._known.get(head)
         if len(data) != end + len(END) + known.length:
             return None
         return known.with_ids(ids) if ids else known
@@ -73,12 +71,38 @@ class KnownHeads:
         remembered.
         """
         length, direct = length_in(request.headers), request.direct
-        if direct is None or not request.keeps or end > LONGEST_HEAD:
+        if direct is None or not request.keeps or not 0 < end <= LONGEST_HEAD:
             return
         if length is None or len(data) != end + len(END) + length:
             return
+        head = data[: end + 3]
+        for line in data[:end].split(b"\r\n"):
+            name, _, value = line.partition(b":")
+            if name.lower() in NAMES:
+                spaces = value[: len(value) - len(value.lstrip(b" \t"))]
+                start = b"\r\n%b:%b" % (name, spaces)
+                cut = _cut(head, start)
+                if cut is None:
+                    return
+                if len(self._starts) >= MOST_NAMES:
+                    self._starts.clear()
+                head, self._starts[start] = cut[0], name.lower()
         if len(self._known) >= MOST:
             self._known.clear()
         headers = [one for one in request.headers if one[0] not in NAMES]
-        head = _ID_LINE.sub(b"", data[: end + 3])
         self._known[head] = KnownHead(request.query, headers, length, direct)
+
+
+def _cut(head: bytes, start: bytes) -> tuple[bytes, bytes] | None:
+    """Return a head without the line that begins with `start`, and the line's rest.
+
+    Returns None if there is no such line, or if the parser should read it: because it
+    goes on in the next line, or has more than letters, digits and dashes.
+    """
+    before, found, rest = head.partition(start)
+    if not found:
+        return None
+    value, line_end, rest = rest.partition(b"\r\n")
+    if not is_plain(value) or rest[:1] in (b" ", b"\t"):
+        return None
+    return before + line_end + rest, value

@@ -60,7 +60,7 @@ def read_ids(named: tuple[bytes, ...]) -> RequestIds | None:
     # the cases of most requests, which take a third of the time so
     if len(named) == 2:
         name, value = named
-        if name == REQUEST_ID and _is_plain(value):
+        if name == REQUEST_ID and is_plain(value):
             return RequestIds(b"x-request-id: %b\r\n" % value, value, b"")
         if name == TRACEPARENT and _USUAL.fullmatch(value):
             return RequestIds(b"traceparent: %b\r\n" % value, b"", value)
@@ -69,13 +69,13 @@ def read_ids(named: tuple[bytes, ...]) -> RequestIds | None:
         if first == TRACEPARENT:
             first, one, second, other = second, other, first, one
         both = first == REQUEST_ID and second == TRACEPARENT
-        if both and _is_plain(one) and _USUAL.fullmatch(other):
+        if both and is_plain(one) and _USUAL.fullmatch(other):
             lines = b"x-request-id: %b\r\ntraceparent: %b\r\n" % (one, other)
             return RequestIds(lines, one, other)
     return _read_others(named)
 
 
-def _is_plain(value: bytes) -> bool:
+def is_plain(value: bytes) -> bool:
     """Return True for an id of letters, digits and dashes, as most are."""
     return len(value) <= LONGEST_ID and value.replace(b"-", b"").isalnum()
 
