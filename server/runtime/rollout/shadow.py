@@ -22,6 +22,9 @@ from ..served_model import QUICK_S, ServedModel
 # A comparison waits for IDLE_S. If the event loop is late by more than LATE_S, it had
 # other work: then all comparisons that wait are dropped.
 IDLE_S, LATE_S = 0.002, 0.002
+# Largest share of the computing thread's time that comparisons take. A request that
+# comes during a comparison waits until its current feature is computed.
+THREAD_SHARE = 0.1
 # Largest number of comparisons that wait, and of the bytes of their requests.
 MOST_WAITING, MOST_BYTES = 32, 1 << 20
 
@@ -96,6 +99,7 @@ class Shadow:
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
         self._due_s: float | None = None
+        self._pause_s = IDLE_S  # Seconds until the next comparison
         self._task: asyncio.Task[None] | None = None
 
     def add(
@@ -115,9 +119,10 @@ class Shadow:
         self._wait()
 
     def _wait(self) -> None:
-        if self._due_s is None and self._waiting:
-            self._due_s = time.monotonic() + IDLE_S
-            asyncio.get_running_loop().call_later(IDLE_S, self._go_on)
+        if self._task is None and self._due_s is None and self._waiting:
+            self._due_s = time.monotonic() + self._pause_s
+            asyncio.get_running_loop().call_later(self._pause_s, self._go_on)
+            self._pause_s = IDLE_S
 
     def _go_on(self) -> None:
         """Compare the first answer that waits; drop all if there is other work."""
@@ -136,8 +141,7 @@ class Shadow:
             self._compare(one)
         except Exception as error:
             self._failed(error)
-        if self._task is None:
-            self._wait()
+        self._wait()
 
     def _compare(self, one: _Waiting) -> None:
         """Compute a quick plan here, and leave others to the computing thread."""
@@ -162,6 +166,7 @@ class Shadow:
     async def _compare_later(
         self, one: _Waiting, request: Request, run: Callable[[], object]
     ) -> None:
+        began_s = time.monotonic()
         try:
             outcome = await run()  # type: ignore[misc]
             self._count(one, request, outcome)
@@ -169,6 +174,8 @@ class Shadow:
             self._failed(error)
         finally:
             self._task = None
+            took_s = time.monotonic() - began_s
+            self._pause_s = max(IDLE_S, took_s * (1 / THREAD_SHARE - 1))
             self._wait()
 
     def _count(self, one: _Waiting, request: Request, outcome: Outcome) -> None:
