@@ -7,13 +7,15 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
+from .raw_request import ORDERS
+
 # Longest time in seconds for refusing connections in one turn of the event loop.
 REFUSING_S = 0.002
 # Seconds between two moments at which the kernel may keep twice as many connections as
 # before, if it does not have to drop any then.
 WIDEN_S = 0.1
-# The first bytes of requests that are refused; probes and pages are asked with GET.
-REFUSED = b"POST "
+# The first bytes of requests that may be refused, and how many bytes tell which are.
+REFUSED, TELLING = b"POST ", max(map(len, ORDERS))
 # Bytes read of a refused request. If bytes are left unread, the kernel resets the
 # connection, and the caller may lose the reply.
 LONGEST = 1 << 16
@@ -47,11 +49,10 @@ class AcceptQueue:
     def shorten(self, room: int) -> float:
         """Refuse the oldest connections until about `room` of them are left.
 
-        Connections whose bytes do not begin with `REFUSED` are taken: those of probes,
-        and those on which nothing came yet. If they come faster than they are refused,
-        the kernel will drop those that come while `room` connections wait: so the
-        others are fresh, and a dropped caller tries again after a second. Returns how
-        many seconds this took.
+        Connections are taken if nothing came on them yet, or a request that is never
+        refused. If they come faster than they are refused, the kernel will drop those
+        that come while `room` connections wait: so the others are fresh, and a dropped
+        caller tries again after a second. Returns how many seconds this took.
         """
         began_s = now_s = time.monotonic()
         suffices, refused = True, 0
@@ -97,8 +98,8 @@ class AcceptQueue:
         """Refuse an accepted connection and return True, or take it."""
         came, peeks = b"", socket.MSG_DONTWAIT | socket.MSG_PEEK
         with contextlib.suppress(OSError):
-            came = connection.recv(len(REFUSED), peeks)
-        if came != REFUSED:
+            came = connection.recv(TELLING, peeks)
+        if not came.startswith(REFUSED) or came.startswith(ORDERS):
             self._take(connection)
             return False
         with connection, contextlib.suppress(OSError):

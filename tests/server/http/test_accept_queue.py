@@ -59,17 +59,18 @@ def test_the_oldest_are_refused_until_there_is_room(room: int) -> None:
         assert queue.shorten(room) < 1
 
 
-def test_probes_and_those_who_said_nothing_yet_are_taken() -> None:
+def test_who_is_never_refused_or_said_nothing_yet_is_taken() -> None:
     taken = list[socket.socket]()
-    with callers([GET, b"", b"PO", POST]) as (listener, connected):
+    order = POST.replace(b"/v1/predict", b"/v1/admin/reload")
+    with callers([GET, b"", b"PO", order, POST]) as (listener, connected):
         queue = AcceptQueue([listener], taken.append, *GIVEN)
         while waiting_at(listener):
             queue.shorten(0)
         assert [one.getpeername() for one in taken] == [
-            one.getsockname() for one in connected[:3]
+            one.getsockname() for one in connected[:4]
         ]
         assert taken[0].recv(99) == GET, "nothing was read of it"
-        assert connected[3].makefile("rb").read() == REFUSAL
+        assert connected[4].makefile("rb").read() == REFUSAL
         for one in taken:
             one.close()
 
