@@ -129,7 +129,9 @@ def serve(application: Any, port: int) -> None:
     uvicorn.run(application, port=port, lifespan="off", **options)
 
 
-def polydom(port: int, folder: Path, metered: bool = True) -> None:
+def polydom(
+    port: int, folder: Path, index: str = "records.pdx", metered: bool = True
+) -> None:
     """The server under test."""
     from polydom.server.app import create_app
     from polydom.server.metrics.counts import Metrics
@@ -137,13 +139,19 @@ def polydom(port: int, folder: Path, metered: bool = True) -> None:
 
     if not metered:
         Metrics.answered = lambda *arguments: None  # type: ignore[method-assign]
+        Metrics.answered_together = lambda *arguments: None  # type: ignore[method-assign]
     with listen("127.0.0.1", port) as listener:
-        run(create_app(folder / "records.pdx"), listener)
+        run(create_app(folder / index), listener)
 
 
 def polydom_unmetered(port: int, folder: Path) -> None:
     """The same, without counting anything."""
     polydom(port, folder, metered=False)
+
+
+def default(port: int, folder: Path) -> None:
+    """The same with an index of default_table.py."""
+    polydom(port, folder, "default.pdx")
 
 
 def litserve(port: int, folder: Path) -> None:
@@ -196,6 +204,7 @@ CONTENDERS: dict[str, Callable[[int, Path], None]] = {
     "sklearn": sklearn,
     "polydom": polydom,
     "polydom_unmetered": polydom_unmetered,
+    "default": default,
     "litserve": litserve,
     "mlserver": mlserver,
     "bentoml": bentoml,

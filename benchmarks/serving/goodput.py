@@ -36,7 +36,7 @@ from polydom.server.settings import Settings
 from .. import report
 from .indexes import record_index
 from .indexes.usual_requests import TEXTS, draw_texts
-from .kernels.native_load import Came, closed_loop, over_kept, over_new
+from .kernels.native_load import Came, capacity_of, over_kept, over_new
 from .requests import PEERS
 from .saturation import Contender, free_port
 from .served import serving
@@ -164,9 +164,9 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         for case in each:
             closed = case.port, case.requests
             warm_s = 0.1 if given.quick else WARM_S
-            closed_loop(*closed, warm_s, connections=CAPACITY_CONNECTIONS)
+            capacity_of(*closed, warm_s, connections=CAPACITY_CONNECTIONS)
             for way in ways:
-                capacity = closed_loop(
+                capacity = capacity_of(
                     *closed, min(1.0, seconds), connections=CAPACITY_CONNECTIONS
                 )
                 for load in LOADS[:1] if given.quick else LOADS:

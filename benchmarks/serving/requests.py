@@ -10,9 +10,10 @@ on one core and the generator on another; a server that is not being measured is
 stopped with a signal. All get the same requests, 1,000 different rows in turn, each
 with an id in its headers as a proxy gives it (but MLServer, which has a protocol of its
 own), and each must answer them with the booster's own decision before it is timed;
-`hello` and `echo` have no model. The rates come from wrk where it is installed and else
-from open_loop.py, whose limit is lower. `cpu_us` is the server's processor time per
-request, which other programs disturb least.
+`hello` and `echo` have no model. `default` is the index that `polydom init` and `build`
+make of two numbers and a word, and is asked for such records. The generator's loop is
+compiled (kernels/native_load.py). `cpu_us` is the server's processor time per request,
+which other programs disturb least.
 """
 
 import argparse
@@ -28,15 +29,23 @@ from typing import Any
 from .. import report
 from ..places import ROOT
 from . import protocols
-from .indexes import record_index
+from .indexes import default_table, record_index
 from .open_loop import Exchange, Load
 from .saturation import CONNECTIONS, Contender, free_port, saturate
 
 PEERS = ROOT / "benchmarks" / "peers"
-OWN = ("polydom", "polydom_unmetered", "hello", "echo", "lightgbm", "sklearn")
+OWN = (
+    "polydom",
+    "polydom_unmetered",
+    "default",
+    "hello",
+    "echo",
+    "lightgbm",
+    "sklearn",
+)
 QUICK = ("polydom", "hello")
 ELSEWHERE = ("litserve", "mlserver", "bentoml")
-MODELLESS = ("hello", "echo")
+OTHERS = ("hello", "echo", "default")  # without the booster
 DECIDED = 1e-6  # shares this near to 1/2 may be rounded to either side
 
 
@@ -56,6 +65,9 @@ def started(
 
 def payloads(name: str, folder: Path) -> tuple[list[bytes], str]:
     """Bodies and path of the contender's requests."""
+    if name == "default":
+        asks = json.loads((folder / default_table.ROWS).read_text())
+        return [json.dumps({"record": ask}).encode() for ask in asks], "/v1/predict"
     rows = json.loads((folder / record_index.ROWS).read_text())
     if name != "mlserver":
         asks = [{"record": record_index.record(row), "budget_ms": 50} for row in rows]
@@ -108,6 +120,8 @@ def summary(contenders: list[Contender]) -> list[dict[str, Any]]:
 def servers(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Start everything there is, check it, measure it in rounds."""
     shares = record_index.write(folder, given.rows, given.quick)
+    if not given.quick:
+        default_table.write(folder, given.rows)
     pythons = dict.fromkeys(QUICK if given.quick else OWN, sys.executable)
     for option in given.venv:
         name, _, place = option.partition("=")
@@ -125,7 +139,7 @@ def servers(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
             try:
                 server = started(name, python, folder, 1 if pinned else None)
                 contender = stack.enter_context(server)
-                if name not in MODELLESS:
+                if name not in OTHERS:
                     check(contender, shares[: given.checked])
             except (OSError, TimeoutError, ValueError) as error:
                 missing[name] = str(error)
@@ -135,7 +149,7 @@ def servers(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         for _ in range(given.rounds):
             for connections in CONNECTIONS:
                 for contender in contenders:
-                    saturate(contender, connections, given.seconds, folder)
+                    saturate(contender, connections, given.seconds)
         facts["one record"] = summary(contenders)
     return facts
 

@@ -1,8 +1,7 @@
-"""A server asked as fast as it answers, by wrk if it is here; what a request costs."""
+"""A server asked as fast as it answers, and what a request costs it."""
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,31 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .open_loop import Load, latencies_s
+from .kernels.native_load import closed_loop
+from .open_loop import Load
 
 CONNECTIONS = (1, 32)
 START_S = 90.0
-WRK = """
-local requests, k = {}, 0
-for line in io.lines("%s") do
-  local head = {["content-type"] = "application/json"}
-  head["x-request-id"] = tostring(#requests + 1)
-  requests[#requests + 1] = {line, head}
-end
-init = function(arguments)
-  for i, r in ipairs(requests) do requests[i] = wrk.format("POST", "%s", r[2], r[1]) end
-end
-request = function()
-  k = k %% #requests + 1
-  return requests[k]
-end
-done = function(summary, latency, all)
-  local e = summary.errors
-  local wrong = e.connect + e.read + e.write + e.status + e.timeout
-  io.write(string.format("\\n%%d %%d %%d %%d %%d\\n", summary.requests,
-    summary.duration, latency:percentile(50), latency:percentile(99), wrong))
-end
-"""
 
 
 @dataclass
@@ -70,7 +49,7 @@ class Contender:
                 self.process.wait()
 
     def requests(self) -> list[bytes]:
-        """Whole requests, as wrk makes them."""
+        """Whole requests, each with an id of its own, as a proxy gives it."""
         return [
             b"POST %b HTTP/1.1\r\nhost: 127.0.0.1:%d\r\ncontent-length: %d\r\n"
             b"content-type: application/json\r\nx-request-id: %d\r\n\r\n%b"
@@ -124,56 +103,21 @@ def wait_for(contender: Contender) -> None:
     raise TimeoutError(f"{contender.name} did not answer; it said: {said}")
 
 
-def saturate(
-    contender: Contender, connections: int, seconds: float, folder: Path
-) -> None:
+def saturate(contender: Contender, connections: int, seconds: float) -> None:
     """Measure what it answers when every connection always waits for an answer."""
     contender.go_on()
-    whole = seconds >= 1  # wrk counts them
-    measure = with_wrk if whole and shutil.which("wrk") else with_own
     before_s = contender.cpu_s()
-    measured = measure(contender, connections, seconds, folder)
-    measured["cpu_us"] = (contender.cpu_s() - before_s) / measured["count"] * 1e6
+    given = contender.port, contender.requests(), seconds
+    came = closed_loop(*given, connections=connections)
+    cpu_s = contender.cpu_s() - before_s
+    done = ~np.isnan(came.done_s)
+    took_us = (came.done_s - came.sent_s)[done] * 1e6
+    measured = {
+        "rate": len(took_us) / seconds,
+        "p50_us": float(np.quantile(took_us, 0.5)),
+        "p99_us": float(np.quantile(took_us, 0.99)),
+        "cpu_us": cpu_s / len(took_us) * 1e6,
+        "wrong": int((came.status[done] != 200).sum()),
+    }
     contender.runs.setdefault(connections, []).append(measured)
     contender.pause()
-
-
-def with_wrk(
-    contender: Contender, connections: int, seconds: float, folder: Path
-) -> dict[str, float]:
-    bodies, script = folder / f"{contender.name}.txt", folder / f"{contender.name}.lua"
-    bodies.write_bytes(b"\n".join(contender.bodies))
-    script.write_text(WRK % (bodies, contender.path))
-    done = subprocess.run(
-        [
-            *("wrk", "-t1", f"-c{connections}", f"-d{seconds:.0f}s", f"-s{script}"),
-            f"http://127.0.0.1:{contender.port}",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    count, took_us, p50_us, p99_us, wrong = map(
-        int, done.stdout.split("\n")[-2].split()
-    )
-    return {
-        "count": count,
-        "rate": count / took_us * 1e6,
-        "p50_us": p50_us,
-        "p99_us": p99_us,
-        "wrong": wrong,
-    }
-
-
-def with_own(
-    contender: Contender, connections: int, seconds: float, folder: Path
-) -> dict[str, float]:
-    exchanges = Load(contender.port, contender.requests(), connections).closed(seconds)
-    took_s = latencies_s(exchanges)
-    return {
-        "count": len(exchanges),
-        "rate": len(exchanges) / seconds,
-        "p50_us": float(np.quantile(took_s, 0.5)) * 1e6,
-        "p99_us": float(np.quantile(took_s, 0.99)) * 1e6,
-        "wrong": sum(exchange.status != 200 for exchange in exchanges),
-    }

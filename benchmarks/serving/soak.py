@@ -39,7 +39,7 @@ from .goodput import (
 )
 from .indexes.record_index import INDEX
 from .indexes.usual_requests import TEXTS
-from .kernels.native_load import Came, closed_loop, over_kept
+from .kernels.native_load import Came, capacity_of, over_kept
 from .saturation import Contender, free_port
 from .soak_operator import (
     ACCESS,
@@ -204,7 +204,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         operator.order("shadow")
         for warm_s in (0.2, 0.2) if given.quick else (WARM_S, WARM_S):
             closed = port, requests, warm_s
-            capacity = closed_loop(*closed, connections=CAPACITY_CONNECTIONS)
+            capacity = capacity_of(*closed, connections=CAPACITY_CONNECTIONS)
         load, table = Load(port, requests, capacity), list[dict[str, Any]]()
         with operator.at_work(minute_s):
             for number in range(math.ceil(seconds / minute_s)):

@@ -92,10 +92,17 @@ def over_kept(
 
 def closed_loop(
     port: int, requests: Sequence[bytes], seconds: float, *, connections: int
+) -> Came:
+    """Send requests so that each connection always waits for one."""
+    due_s = np.zeros(int(300_000 * seconds))
+    return _over_kept(port, requests, due_s, connections, 1, np.inf, seconds)
+
+
+def capacity_of(
+    port: int, requests: Sequence[bytes], seconds: float, *, connections: int
 ) -> float:
     """Answers with 200 a second where each connection always waits for one."""
-    due_s = np.zeros(int(300_000 * seconds))
-    came = _over_kept(port, requests, due_s, connections, 1, np.inf, seconds)
+    came = closed_loop(port, requests, seconds, connections=connections)
     return float((came.status == 200).sum()) / seconds
 
 
