@@ -202,6 +202,16 @@ def test_the_window_forgets_old_items() -> None:
     assert sizes == [1, 2, 3, 4, 3, 4]
 
 
+def test_numbers_that_nobody_computed_are_never_read() -> None:
+    """Rows are not cleared between items: any bits may be left in them."""
+    left = np.full(EXTRACTOR.width, 0x7FA00000, np.uint32).view(np.float32)
+    sketch = fed(np.empty((0, EXTRACTOR.width), np.float32))
+    for _ in range(LEAST):
+        sketch.add(left, 0, 1.0, "ham", 0.0)
+    with np.errstate(all="raise"):
+        assert psi_of(sketch)
+
+
 def test_one_item_at_most_is_due_in_a_while() -> None:
     sketch = fed(np.empty((0, 3)))
     assert sketch.next_s == -math.inf
