@@ -229,7 +229,7 @@ class Admission:
         if since_s < FORGET_S:  # the turn before accepted as many
             since_s = min(since_s / accepted, self._accept_s * MOST)
             self._accept_s += LATEST * (since_s - self._accept_s)
-        room = int(self._longest_wait_s / self._accept_s) - ACCEPTED
+        room = int(self._longest_unread_s / self._accept_s) - ACCEPTED
         took_s = self.shorten_queue(max(room, LEAST))
         if took_s:
             self._refusing_s += took_s
