@@ -7,6 +7,7 @@ from collections.abc import Callable
 from uvicorn.protocols.http.flow_control import FlowControl
 
 from ..runtime.admission import HeldBody
+from .raw_request import ends_of
 
 
 class Flow(FlowControl):
@@ -21,6 +22,7 @@ class Flow(FlowControl):
         super().__init__(transport)
         self._held = held
         self.unparsed, self.at = b"", 0
+        self._ends: list[int] | None = None
         self._paused_s = 0.0
         # seconds for which reading was paused the last time
         self.pause_s = 0.0
@@ -35,14 +37,23 @@ class Flow(FlowControl):
         """Append `data[start:]` to the unparsed bytes, and pause reading."""
         if self.unparsed:
             data, start = self.unparsed[self.at :] + data[start:], 0
-        self.unparsed, self.at = data, start
+        self.unparsed, self.at, self._ends = data, start, None
         self.pause_reading()
         if self._held is not None:
             self._held.hold(len(data))
 
+    def ends(self) -> list[int]:
+        """Return the positions after each whole unparsed request, as `ends_of` does.
+
+        After requests are parsed or refused, the list still has their ends.
+        """
+        if self._ends is None:
+            self._ends = ends_of(self.unparsed, self.at)
+        return self._ends
+
     def clear(self) -> None:
         """Drop all unparsed bytes."""
-        self.unparsed, self.at = b"", 0
+        self.unparsed, self.at, self._ends = b"", 0, None
         if self._held is not None:
             self._held.hold(0)
 

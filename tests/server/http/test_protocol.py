@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from polydom.server.engine.request import Caller
 from polydom.server.http.known_heads import KnownHeads
-from polydom.server.http.protocol import PIECE, HttpProtocol
+from polydom.server.http.parsing_connection import PIECE
+from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.raw_request import Later, RawRequest
 from polydom.server.http.reply import RawReplies
 from polydom.server.runtime.admission import Admission, HeldBytes

@@ -19,8 +19,9 @@ from polydom.server.app import create_app
 from polydom.server.engine.planning.planner import Planner
 from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.errors import describe
+from polydom.server.http.connection import REQUEST, WAITING
 from polydom.server.http.headers import type_and_budget_in
-from polydom.server.http.protocol import REQUEST, WAITING, HttpProtocol
+from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.raw_request import RawRequest
 from polydom.server.metrics.counts import Metrics
 from polydom.server.runtime.admission import HeldBytes
