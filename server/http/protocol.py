@@ -281,22 +281,19 @@ class HttpProtocol(ParsingConnection):
         data, self._delayed, self._next = self._delayed, b"", REQUEST
         if self.transport.is_closing():
             return
-        self.caller.read_s = now_s = time.monotonic()
-        if data:
-            end = data.find(END)
-            known = None if self._heads is None else self._heads.find(data, end)
-            self._begin(data, end, known)
-            if self._flow.unparsed:
-                self._go_on_soon()
-        else:
-            self._parse_pieces(now_s)
+        self.caller.read_s = time.monotonic()
+        end = data.find(END)
+        known = None if self._heads is None else self._heads.find(data, end)
+        self._begin(data, end, known)
+        if self._flow.unparsed:
+            self._go_on_soon()
         self._close_if_ended()
 
-    def _shed(self, data: bytes, start: int = 0) -> None:
-        """Refuse the request at `data[start:]` with status 429, without parsing it."""
+    def _shed(self, data: bytes) -> None:
+        """Refuse the request in `data` with status 429, without parsing it."""
         assert self._replies is not None  # if there is an admission, there are replies
-        end = data.find(END, start, start + LONGEST_HEAD + len(END))
-        framing = framing_of(data[start:end]) if end > start else None
+        end = data.find(END, 0, LONGEST_HEAD + len(END))
+        framing = framing_of(data[:end]) if end > 0 else None
         length, keeps = (0, False) if framing is None else framing
         self._stop_timer()
         said = self._replies.refusal(self.server_state.default_headers, keeps=keeps)
