@@ -68,10 +68,12 @@ class KnownHeads:
         """Remember the head of a request that came alone, after it was parsed.
 
         `data` and `end` are as in `find`. Heads of which nothing may be assumed are not
-        remembered.
+        remembered, nor are those of other methods than POST: they are never traced.
         """
         length, direct = length_in(request.headers), request.direct
         if direct is None or not request.keeps or not 0 < end <= LONGEST_HEAD:
+            return
+        if not data.startswith(b"POST "):
             return
         if length is None or len(data) != end + len(END) + length:
             return

@@ -144,6 +144,11 @@ def test_nothing_is_assumed_of_unusual_requests(changes: dict[str, Any]) -> None
     assert not is_known(learned(usual(), **changes), usual())
 
 
+def test_probes_are_left_to_the_parser() -> None:
+    probe = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+    assert not is_known(learned(probe), probe)
+
+
 def test_few_and_short_heads_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_heads, "MOST_NAMES", 2)
     long = usual(lines=b"a: " + b"b" * LONGEST_HEAD + b"\r\n")
