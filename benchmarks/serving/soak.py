@@ -156,13 +156,17 @@ def in_time(came: Came, load: Load) -> float:
 def growth(samples: list[Sample]) -> dict[str, float]:
     """MiB per hour of the second half, by the Theil-Sen line; its 95 % interval.
 
-    Neighbouring samples are alike, so the line goes through medians of them.
+    Neighbouring samples are alike, so the line goes through medians of them. All are
+    NaN for fewer than three samples.
     """
+    names = "MiB per hour", "from", "to"
     half = [one[:2] for one in samples if one.at_s >= samples[-1].at_s / 2]
+    if len(half) < 3:
+        return dict.fromkeys(names, math.nan)
     parts = np.array_split(np.array(half), min(POINTS, len(half)))
     at_s, mib = np.array([np.median(part, axis=0) for part in parts]).T
     slope, _, *interval = map(float, theilslopes(mib, at_s / 3600))
-    return dict(zip(("MiB per hour", "from", "to"), (slope, *interval), strict=True))
+    return dict(zip(names, (slope, *interval), strict=True))
 
 
 def verdict(table: list[dict[str, Any]], operator: Operator) -> dict[str, Any]:

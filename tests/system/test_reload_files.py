@@ -273,7 +273,7 @@ def test_a_file_that_is_never_opened_is_left_alone(
         async with started(path) as repository:
             old, open_ = repository.get(), repository._open
             monkeypatch.setattr(repository_module, "LOAD_S", 0.05)
-            monkeypatch.setattr(repository, "_open", lambda place: go_on.wait())
+            monkeypatch.setattr(repository, "_open", lambda *given: go_on.wait())
             with pytest.raises(ReloadFailed, match="bad_index_file"):
                 await repository.reload()
             assert repository.get() is old
