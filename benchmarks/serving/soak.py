@@ -153,16 +153,16 @@ def in_time(came: Came, load: Load) -> float:
     return float(good / came.due_s[-1] / load.capacity)
 
 
-def growth(samples: list[Sample]) -> dict[str, float]:
+def growth(samples: list[Sample]) -> dict[str, float | None]:
     """MiB per hour of the second half, by the Theil-Sen line; its 95 % interval.
 
     Neighbouring samples are alike, so the line goes through medians of them. All are
-    NaN for fewer than three samples.
+    None for fewer than three samples.
     """
     names = "MiB per hour", "from", "to"
     half = [one[:2] for one in samples if one.at_s >= samples[-1].at_s / 2]
     if len(half) < 3:
-        return dict.fromkeys(names, math.nan)
+        return dict.fromkeys(names)
     parts = np.array_split(np.array(half), min(POINTS, len(half)))
     at_s, mib = np.array([np.median(part, axis=0) for part in parts]).T
     slope, _, *interval = map(float, theilslopes(mib, at_s / 3600))
@@ -174,7 +174,7 @@ def verdict(table: list[dict[str, Any]], operator: Operator) -> dict[str, Any]:
     grows, metrics = growth(operator.samples), operator.scrape()
     lost = sum(row["failures"] for row in table)
     late = float(np.mean([row["late"] for row in table]))
-    level = grows["from"] <= LEVEL
+    level = grows["from"] is not None and grows["from"] <= LEVEL
     sound = level and not lost and not operator.failures and late <= MOST_LATE
     return {
         "memory": grows,
