@@ -92,7 +92,7 @@ class HttpProtocol(ParsingConnection):
         now_s = time.monotonic()
         self.read_s = turn_s = self._turn.began_s(now_s, self.loop)
         end = data.find(END)
-        known = None if self._heads is None else self._heads.find(data, end)
+        known = self._find(data, end)
         if (
             known is None
             and (data.find(END, end + 4) >= 0 or len(data) > PIECE)
@@ -110,13 +110,25 @@ class HttpProtocol(ParsingConnection):
             if not admission.enter(turn_s, waited_s):
                 self._delay_or_shed(admission, data, now_s, waited_s)
                 return
-        self._begin(data, end, known)
-
-    def _begin(self, data: bytes, end: int, known: KnownHead | None) -> None:
-        """Begin the request in `data`, whose head ends at position `end`."""
-        if known is not None:
+        if known is None:
+            self._parse(data, end)
+        else:
             self._answer(known, data, end)
-            return
+
+    def _find(self, data: bytes, end: int) -> KnownHead | None:
+        """Return what is known of the request in `data`; None if nothing is."""
+        return None if self._heads is None else self._heads.find(data, end)
+
+    def _begin(self, data: bytes, end: int) -> None:
+        """Begin the request in `data`, whose head ends at position `end`."""
+        known = self._find(data, end)
+        if known is None:
+            self._parse(data, end)
+        else:
+            self._answer(known, data, end)
+
+    def _parse(self, data: bytes, end: int) -> None:
+        """Parse bytes that begin with a request, and remember its head."""
         self._read(data, end)
         if self._heads is not None and self._request.direct is not None:
             self._heads.learn(data, end, self._request)
@@ -224,19 +236,34 @@ class HttpProtocol(ParsingConnection):
             if self._next is REQUEST and not self._admits_next(now_s):
                 break
             data, start = self._flow.unparsed, self._flow.at
-            end = self._end_of_piece(data, start)
+            whole_end = self._end_of_whole(start)
+            end = whole_end or self._end_of_piece(data, start)
             if end < len(data):
                 self._flow.at = end
             else:
                 self._clear_unparsed()
             piece = data[start:end]
-            self._read(piece, len(piece) - len(END) if piece.endswith(END) else -1)
+            if whole_end:
+                self._begin(piece, piece.find(END))
+            else:
+                self._read(piece, len(piece) - len(END) if piece.endswith(END) else -1)
             now_s = time.monotonic()
             if self._next is NOTHING or now_s > until_s:
                 break
         self._write_joined()
         if self._flow.unparsed and (self._next is not REQUEST or self._is_idle()):
             self._go_on_soon()
+
+    def _end_of_whole(self, start: int) -> int:
+        """Return the position after the request that begins at `start` of the bytes.
+
+        Returns 0 if no short and whole request certainly begins there.
+        """
+        if self._next is not REQUEST:
+            return 0
+        ends = self._flow.ends()
+        k = bisect_right(ends, start)
+        return ends[k] if k < len(ends) and ends[k] - start <= PIECE else 0
 
     def _delay_or_shed(
         self, admission: Admission, data: bytes, now_s: float, waited_s: float
@@ -282,9 +309,7 @@ class HttpProtocol(ParsingConnection):
         if self.transport.is_closing():
             return
         self.caller.read_s = time.monotonic()
-        end = data.find(END)
-        known = None if self._heads is None else self._heads.find(data, end)
-        self._begin(data, end, known)
+        self._begin(data, data.find(END))
         if self._flow.unparsed:
             self._go_on_soon()
         self._close_if_ended()
