@@ -36,7 +36,7 @@ class LogFile:
     def write(self, lines: bytes) -> None:
         """Append whole lines; raise OSError if that fails."""
         file = self._open()
-        # a line break ends what an earlier, failed call left of a line
+        # a line break ends what a failed call, or a process that was killed, left
         left = memoryview(b"\n" + lines if self._torn else lines)
         self._torn = True
         while left:
@@ -64,7 +64,7 @@ class LogFile:
             self.close()
         self._file = _open(self.path)
         facts = os.fstat(self._file)
-        self.size, self._torn = facts.st_size, False
+        self.size, self._torn = facts.st_size, _ends_amid_line(self.path)
         self._stamp = facts.st_dev, facts.st_ino
         return self._file
 
@@ -89,11 +89,12 @@ class LogFolder:
 
     def write(self, lines: bytes) -> None:
         """Append whole lines; raise OSError if that fails."""
-        if self._file and self._file.size + len(lines) > self._file_bytes:
+        full = self._file and self._file.size + len(lines) > self._file_bytes
+        if full:
             self._end_file()
-            self._tidy()
         if self._file is None:
             self._folder.mkdir(FOLDER_MODE, exist_ok=True)
+            self._tidy(compresses=bool(full))
             now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
             self._file = LogFile(self._folder / f"{self._start}{now}{PLAIN}")
         try:
@@ -113,24 +114,33 @@ class LogFolder:
             self._file.close()
         self._file = None
 
-    def _tidy(self) -> None:
-        """Compress files that are full, in a thread, and delete the oldest."""
+    def _tidy(self, *, compresses: bool) -> None:
+        """In a thread, delete the oldest files, and compress the others if asked to.
+
+        The first file of a process compresses none: the process that it replaces may
+        still write into its own.
+        """
         if self._packing is None or not self._packing.is_alive():
-            full = sorted(files_in(self._folder, self._start))
+            ended = sorted(files_in(self._folder, self._start))
+            surplus = max(len(ended) + 1 - self._most_files, 0)  # with the next file
+            kept = ended[surplus:] if compresses else []
             self._packing = threading.Thread(
-                target=self._pack, args=(full,), name="polydom-pack", daemon=True
+                target=_delete_and_compress,
+                args=(ended[:surplus], kept),
+                name="polydom-pack",
+                daemon=True,
             )
             self._packing.start()
 
-    def _pack(self, full: list[Path]) -> None:
-        surplus = max(len(full) + 1 - self._most_files, 0)  # with the next file
-        # the next full file is another occasion
-        with contextlib.suppress(OSError):
-            for old in full[:surplus]:
-                old.unlink(missing_ok=True)
-            for path in full[surplus:]:
-                if path.name.endswith(PLAIN):
-                    compress(path)
+
+def _delete_and_compress(old: list[Path], kept: list[Path]) -> None:
+    # after an error, the next file is another occasion
+    with contextlib.suppress(OSError):
+        for path in old:
+            path.unlink(missing_ok=True)
+        for path in kept:
+            if path.name.endswith(PLAIN):
+                compress(path)
 
 
 def files_in(folder: Path, start: str = "answers-") -> list[Path]:
@@ -183,6 +193,14 @@ def check_folder(option: str, folder: Path) -> None:
         trial.unlink()
     except (OSError, ValueError) as error:
         raise BadInput(f"{option} {folder}: {_reason(error)}") from error
+
+
+def _ends_amid_line(path: Path) -> bool:
+    """Return True if a file ends amid a line."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)  # an error if the file is empty, or has no end
+        return file.read(1) not in (b"\n", b"")
+    return False
 
 
 def _open(path: Path) -> int:

@@ -1,12 +1,13 @@
 """Read the answers that a server recorded, and join labels to them by the id."""
 
+import contextlib
 import gzip
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -108,7 +109,8 @@ def read_labels(
     for own, given in pairs:
         if own in (None, "") or given in (None, ""):
             continue
-        name = class_name(own)
+        # Parquet files may have ids as bytes
+        name = own.decode(errors="replace") if type(own) is bytes else class_name(own)
         if labels.setdefault(name, given) != given:
             raise BadInput(f"{path}: the id {name[:80]!r} has two different labels")
     if not labels:
@@ -196,12 +198,22 @@ def _lines(folder: Path) -> Iterator[bytes]:
     if not paths:
         raise BadInput(f"--record {folder}: a server has recorded nothing there")
     for path in paths:
-        open_file = gzip.open if path.suffix == ".gz" else open
         try:
-            with open_file(path, "rb") as file:
+            with _open(path) as file:
                 yield from (line for line in file if not line.isspace())
+        except FileNotFoundError:  # the server has deleted it since
+            continue
         except (OSError, EOFError, zlib.error) as error:
             raise BadInput(f"{path}: {error}") from error
+
+
+def _open(path: Path) -> BinaryIO | gzip.GzipFile:
+    """Open a file, or its compressed copy if a server has put that in its place."""
+    if path.suffix != ".gz":
+        with contextlib.suppress(FileNotFoundError):
+            return path.open("rb")
+        path = path.with_name(f"{path.name}.gz")
+    return gzip.open(path, "rb")
 
 
 _decode_told = msgspec.json.Decoder(_Told).decode

@@ -66,9 +66,9 @@ def make_draw(
         if ids is None or not ids.traceparent:
             trace_id = getrandbits(128)
             return trace_id if trace_id & _MASK < bound else 0
-        trace_id = int(ids.trace_id, 16)
         if follows:
-            return trace_id if ids.traceparent[-1:] in b"13" else 0
+            return int(ids.trace_id, 16) if ids.traceparent[-1] in b"13" else 0
+        trace_id = int(ids.trace_id, 16)
         return trace_id if trace_id & _MASK < bound else 0
 
     return draw

@@ -182,6 +182,10 @@ def evaluate(
         raise typer.BadParameter("give TEST and --budgets, or --record and --labels")
     if budgets is None and record is None:
         raise typer.BadParameter("give some, such as 1,2,5,20", param_hint="--budgets")
+    if budgets is None and (against or url or html or confusion is not None):
+        raise typer.BadParameter(
+            "--against, --url, --html and --confusion need --budgets, too"
+        )
     amounts = [] if budgets is None else read_budgets(budgets)
     chosen = amounts[-1] if amounts and confusion is None else confusion
     if chosen is not None and chosen not in amounts:

@@ -63,6 +63,43 @@ def test_a_line_that_was_cut_off_is_ended_before_the_next(tmp_path: Path) -> Non
     assert len(lines) <= 3
 
 
+def test_half_a_line_of_a_killed_process_is_ended_first(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b'one\n{"id":"tw')
+    file = LogFile(path)
+    file.write(b"three\n")
+    file.close()
+    file.write(b"four\n")
+    file.close()
+    assert path.read_bytes() == b'one\n{"id":"tw\nthree\nfour\n'
+
+
+def test_a_file_that_was_copied_and_cut_to_nothing_goes_on(tmp_path: Path) -> None:
+    file = LogFile(tmp_path / "a.log")
+    file.write(b"one\n")
+    os.truncate(tmp_path / "a.log", 0)
+    file.write(b"two\n")
+    file.close()
+    assert (tmp_path / "a.log").read_bytes() == b"two\n"
+
+
+def test_a_device_that_is_always_full_refuses_lines() -> None:
+    file = LogFile(Path("/dev/full"))
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space left on device"):
+            file.write(b"one\n")
+    file.close()
+
+
+def test_processes_that_follow_each_other_keep_the_newest_files(tmp_path: Path) -> None:
+    for number in range(5):
+        folder = LogFolder(tmp_path, 0, 1000, 3)
+        folder.write(b"%d\n" % number)
+        folder.close()
+    found = sorted(files_in(tmp_path))
+    assert [path.read_bytes() for path in found] == [b"2\n", b"3\n", b"4\n"]
+
+
 @settings(max_examples=few(40), deadline=None)
 @given(
     st.lists(st.binary(min_size=1, max_size=30).map(bytes.hex), min_size=1),

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from polydom.features.errors import BadInput
+from polydom.server.answer_log.log_file import compress
 from polydom.server.evaluation.recorded_answers import read_labels, read_recorded
 from tests.support.indexes import records
 from tests.support.processes.commands import run as run_command
@@ -155,6 +158,24 @@ def test_lines_that_are_no_answers_are_counted(tmp_path: Path) -> None:
     ]
 
 
+def test_files_that_a_server_compresses_or_deletes_meanwhile_are_read_or_left_out(
+    tmp_path: Path,
+) -> None:
+    for number, id in enumerate("abc"):
+        write(tmp_path, {**LINE, "id": id}, name=f"answers-0-{number}.jsonl")
+
+    class Labels(dict[str, str]):
+        def __contains__(self, id: object) -> bool:
+            if id == "a":  # the first file is being read
+                compress(tmp_path / "answers-0-1.jsonl")
+                (tmp_path / "answers-0-2.jsonl").unlink()
+            return super().__contains__(id)
+
+    found = read_recorded(tmp_path, Labels(a="stays", b="flies", c="flies"))
+    assert [one.answer.id for one in found.labelled] == ["a", "b"]
+    assert (found.answers, found.unmatched) == (2, 1)
+
+
 def test_a_record_that_does_not_fit_its_labels_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / "folder", LINE, {**LINE, "id": "b", "model": "pets"})
     both = {"a": "stays", "b": "stays"}
@@ -185,6 +206,9 @@ def test_labels_are_read_by_id(tmp_path: Path) -> None:
     assert read_labels(path) == {"1": "x", "003": "z"}
     (tmp_path / "labels.jsonl").write_text('{"id": 7, "label": "x"}\n')
     assert read_labels(tmp_path / "labels.jsonl") == {"7": "x"}
+    written = pa.table({"id": [b'a"1', b"b"], "label": ["x", "y"]})
+    pq.write_table(written, tmp_path / "labels.parquet")
+    assert read_labels(tmp_path / "labels.parquet") == {'a"1': "x", "b": "y"}
     wrong = {
         "id,label\n1,x\n1,y\n": "the id '1' has two different labels",
         "id,label\n1,\n": "none of its rows has an id and a label",

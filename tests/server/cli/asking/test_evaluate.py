@@ -435,6 +435,10 @@ def test_evaluate_takes_fetched_columns_from_the_table_unless_told_not_to(
         ["--record=."],
         ["--labels=x.csv", "--budgets=5"],
         ["TEST", "--labels=x.csv", "--budgets=5"],
+        *(
+            ["--record=.", "--labels=x.csv", option]
+            for option in ("--html=x", "--against=x", "--url=x", "--confusion=5")
+        ),
     ],
 )
 def test_items_come_from_a_file_or_from_recorded_answers(
@@ -442,5 +446,5 @@ def test_items_come_from_a_file_or_from_recorded_answers(
 ) -> None:
     code, _, err = run(capsys, "evaluate", tmp_path / "none.pdx", *given)
     assert code == 2
-    assert "give " in err
+    assert "give " in err or "need --budgets" in err
     assert "--budgets" in err
