@@ -1,9 +1,6 @@
-"""The log of answers: a bounded queue, and one thread that writes what is in it."""
+"""The log of answers: which of them are written down, and where."""
 
-import logging
-import threading
 import time
-from collections import Counter, deque
 from dataclasses import dataclass
 from pathlib import Path
 from random import random
@@ -12,27 +9,17 @@ from msgspec import UNSET
 
 from polydom.features.errors import BadInput
 
-from ..engine.monitoring.rare_log import RareLog
 from ..engine.request import Caller
 from ..errors import Failure
 from ..schema.request_ids import RequestIds, with_request_id
-from .line import Entrance, Entry, ReadItem, line_of, with_item
+from .line import Entrance, Entry, ReadItem, line_of, recorded_line_of
+from .line_writer import LineWriter
 from .log_file import STANDARD_OUTPUT, LogFile, LogFolder, check_file, check_folder
 
-# Entries, and bytes of their items, that may wait to be written. Further ones are
-# dropped.
-MOST_WAITING = 1 << 14
-MOST_HELD = 64 << 20
-# Seconds between two looks at the queue.
-PAUSE_S = 0.05
-# Lines that are encoded before they are written. While it writes, the thread holds no
-# interpreter lock, so the event loop waits no longer than for this many lines.
-AT_ONCE = 64
 # Maximum seconds to write what waits when the server stops.
 STOP_S = 5.0
-
-log = logging.getLogger("polydom")
-
+# Seconds by which the machine's clock may differ before the times of lines follow it.
+CLOCK_S = 0.001
 
 # Headers that give a new id of a request back to the caller; none if it had an id.
 NewId = tuple[tuple[bytes, bytes], ...]
@@ -87,49 +74,55 @@ class LogOptions:
 
 
 class AnswerLog:
-    """Writes a line about each answer, in a thread.
+    """Gives the entries about answers to the access log and to the recorded answers.
 
-    The event loop adds entries, and never waits for the thread. Entries that do not fit
-    into the queue are dropped, and so are lines that cannot be written. `dropped`
-    counts them by "access" and "record".
+    Each has a thread of its own, so that neither waits for the other's file. See
+    `LineWriter` for what is dropped.
     """
 
     def __init__(self, options: LogOptions) -> None:
         self.options = options
-        self.dropped = Counter({"access": 0, "record": 0})
         self._share = options.share if options.record else 0.0
         self.logs_all = options.access is not None  # True if there is an access log
-        self._waiting: deque[Entry] = deque()
-        # bytes of items that were ever added, and that the thread has taken
-        self._held = self._taken = 0
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._failures = RareLog(time.monotonic)
-        self._files: dict[str, LogFile | LogFolder] = {}
+        to_console = options.access == STANDARD_OUTPUT
+        name = "standard output" if to_console else str(options.access)
+        self._offset_s = 0.0
+        self._access = LineWriter(name, line_of, self._epoch_s)
+        record = str(options.record)
+        self._record = LineWriter(record, recorded_line_of, self._epoch_s)
 
     @property
-    def begun(self) -> bool:
-        """True if the thread was ever started."""
-        return self._thread is not None
+    def dropped(self) -> dict[str, int]:
+        """Return the numbers of lines that were dropped, of "access" and "record"."""
+        return {"access": self._access.dropped, "record": self._record.dropped}
 
     def start(self, worker: int = 0) -> None:
-        """Start the thread of the process with this number among the workers."""
+        """Start the threads of the process with this number among the workers."""
         options = self.options
         if options.access is not None:
-            self._files["access"] = LogFile(options.access)
+            self._access.start(LogFile(options.access))
         if options.record is not None:
             limits = options.file_bytes, options.most_files
-            self._files["record"] = LogFolder(options.record, worker, *limits)
-        self._thread = threading.Thread(
-            target=self._run, name="polydom-answer-log", daemon=True
-        )
-        self._thread.start()
+            self._record.start(LogFolder(options.record, worker, *limits))
 
     def stop(self) -> None:
-        """Write what waits, for at most `STOP_S` seconds, and end the thread."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(STOP_S)
+        """Write what waits, for at most `STOP_S` seconds, and end the threads."""
+        until_s = time.monotonic() + STOP_S
+        for writer in (self._record, self._access):
+            writer.begin_stop()
+        for writer in (self._record, self._access):
+            writer.join(max(until_s - time.monotonic(), 0.0))
+
+    def _epoch_s(self) -> float:
+        """Return the time since 1970 at which the monotonic clock was 0.
+
+        It changes only if the machine's clock is set, so that both lines about an
+        answer have the same time.
+        """
+        offset_s = time.time() - time.monotonic()
+        if abs(offset_s - self._offset_s) > CLOCK_S:
+            self._offset_s = offset_s
+        return self._offset_s
 
     def draws(self) -> bool:
         """Return True if the next answer is to be recorded; then its entry has an item.
@@ -139,15 +132,11 @@ class AnswerLog:
         return random() < self._share
 
     def add(self, entry: Entry) -> None:
-        """Give an entry to the thread, or drop it if too much waits."""
-        if not (self.logs_all and entry.logged) and entry.item is None:
-            return
-        held = self._held + entry.held
-        if len(self._waiting) < MOST_WAITING and held - self._taken <= MOST_HELD:
-            self._held = held
-            self._waiting.append(entry)
-        else:
-            self._count_dropped([entry])
+        """Give an entry to the threads that write it."""
+        if self.logs_all and entry.logged:
+            self._access.add(entry)
+        if entry.item is not None:
+            self._record.add(entry)
 
     def failed(
         self,
@@ -180,53 +169,3 @@ class AnswerLog:
             held,
         )
         self.add(entry)
-
-    def _count_dropped(self, entries: list[Entry]) -> None:
-        if self.logs_all:
-            self.dropped["access"] += sum(entry.logged for entry in entries)
-        self.dropped["record"] += sum(entry.item is not None for entry in entries)
-
-    def _run(self) -> None:
-        stopped = False
-        while not stopped:
-            stopped = self._stopping.wait(PAUSE_S)
-            epoch_s = time.time() - time.monotonic()
-            while self._waiting:
-                count = min(len(self._waiting), AT_ONCE)
-                self._write([self._waiting.popleft() for _ in range(count)], epoch_s)
-        for file in self._files.values():
-            file.close()
-
-    def _write(self, entries: list[Entry], epoch_s: float) -> None:
-        lines: dict[str, list[bytes]] = {name: [] for name in self._files}
-        for entry in entries:
-            self._taken += entry.held
-            try:
-                line = line_of(entry, epoch_s)
-                if entry.logged and self.logs_all:
-                    lines["access"].append(line)
-                if entry.item is not None:
-                    lines["record"].append(with_item(line, entry.item))
-            except Exception:  # the thread must go on
-                self._count_dropped([entry])
-                if (more := self._failures.add("line")) is not None:
-                    log.exception("a line about an answer cannot be written%s", more)
-        for name, own in lines.items():
-            if own:
-                self._append(name, own)
-
-    def _append(self, name: str, lines: list[bytes]) -> None:
-        try:
-            self._files[name].write(b"\n".join(lines) + b"\n")
-        except (OSError, ValueError) as error:  # ValueError: standard output is closed
-            self.dropped[name] += len(lines)
-            if (more := self._failures.add(name)) is not None:
-                options = self.options
-                where = options.access if name == "access" else options.record
-                log.error(
-                    "lines for %s are dropped%s: %s",
-                    "standard output" if where == STANDARD_OUTPUT else where,
-                    more,
-                    getattr(error, "strerror", None) or error,
-                    extra={"event": "lines_dropped", "file": name},
-                )

@@ -96,10 +96,12 @@ def line_of(entry: Entry, epoch_s: float) -> bytes:
     return _joined(encode(head), sent if isinstance(sent, bytes) else encode(sent))
 
 
-def with_item(line: bytes, read: ReadItem) -> bytes:
-    """Return a line with its item; without one if the item cannot be read."""
+def recorded_line_of(entry: Entry, epoch_s: float) -> bytes:
+    """Return an entry as `line_of` does, with its item if that can be read."""
+    line = line_of(entry, epoch_s)
+    assert entry.item is not None
     try:
-        ask = read()
+        ask = entry.item()
     except PolydomError:
         return line
     item = ItemFields(text=ask.text, record=ask.record, image_base64=ask.image_base64)

@@ -241,13 +241,13 @@ def test_a_folder_that_is_gone_harms_no_answer(tmp_path: Path) -> None:
     assert err.count("\n") == 1
 
 
-def test_lines_go_to_standard_output_and_what_else_is_said_does_not(
+def test_lines_go_to_standard_output_and_hold_nothing_up_if_nobody_reads_them(
     tmp_path: Path,
 ) -> None:
-    index, log = save_index(tmp_path), tmp_path / "err"
+    index, log, folder = save_index(tmp_path), tmp_path / "err", tmp_path / "folder"
     log.touch()
     words = ["polydom", "serve", str(index), "--port=0", "--access-log=-"]
-    process = ForkedProcess(words, log=log)
+    process = ForkedProcess([*words, f"--record={folder}"], log=log)
     try:
         wait_until(lambda: "http://" in log.read_text(), process)
         port = int(log.read_text().split("http://127.0.0.1:")[1].split()[0])
@@ -255,6 +255,9 @@ def test_lines_go_to_standard_output_and_what_else_is_said_does_not(
         answer = predict(port, PEOPLE[0])
         line = json.loads(process.stdout.readline())
         assert line["elapsed_us"] == answer["elapsed_us"]
+        for _ in range(300):  # more lines than a pipe holds
+            predict(port, PEOPLE[0])
+        wait_until(lambda: len(recorded(folder)) == 301, process)
     finally:
         process.kill()
         process.communicate(timeout=20)

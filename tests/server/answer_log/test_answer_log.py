@@ -13,12 +13,7 @@ import msgspec
 import pytest
 
 from polydom.features.errors import BadInput, BadItem
-from polydom.server.answer_log.answer_log import (
-    MOST_HELD,
-    MOST_WAITING,
-    AnswerLog,
-    LogOptions,
-)
+from polydom.server.answer_log.answer_log import AnswerLog, LogOptions
 from polydom.server.answer_log.line import Entry
 from polydom.server.answer_log.log_file import files_in
 from polydom.server.errors import Failure
@@ -106,28 +101,6 @@ def test_an_item_that_cannot_be_read_leaves_a_line_without_it(tmp_path: Path) ->
     log.stop()
     (line,) = recorded(tmp_path / "folder")
     assert (line["id"], line["code"], "text" in line) == ("1", "bad_item", False)
-
-
-def test_more_than_fits_is_dropped_and_counted(tmp_path: Path) -> None:
-    log = AnswerLog(LogOptions(tmp_path / "a.log", tmp_path / "folder"))
-    text = PredictRequest(text="a")
-    log.add(entry(0, text, held=MOST_HELD - 1))
-    log.add(entry(1, text, held=2))
-    log.add(entry(2, text, held=1, logged=False))
-    log.add(entry(3, text, held=1, logged=False))
-    assert log.dropped == {"access": 1, "record": 2}
-    for number in range(4, MOST_WAITING + 5):
-        log.add(entry(number))
-    assert log.dropped == {"access": 4, "record": 2}
-    written = MOST_WAITING - 1
-    log.start()
-    path = tmp_path / "a.log"
-    wait_until(lambda: path.exists() and path.read_bytes().count(b"\n") == written)
-    log.add(entry(-1, text, held=MOST_HELD))  # there is room again
-    log.stop()
-    told = lines_in(tmp_path / "a.log")
-    assert [line["id"] for line in told][-2:] == [str(MOST_WAITING + 1), "-1"]
-    assert [line["id"] for line in recorded(tmp_path / "folder")] == ["0", "2", "-1"]
 
 
 def test_writing_resumes_when_the_folder_is_there_again(
