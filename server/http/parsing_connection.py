@@ -11,7 +11,15 @@ from ..errors import Overloaded
 from ..schema.request_ids import NAMES, RequestIds, read_ids
 from .answering_connection import AnsweringConnection
 from .connection import BODY, HEAD, NOTHING, REQUEST
-from .raw_request import END, Direct, IncomingRequest, Later, RawRequest, length_in
+from .raw_request import (
+    END,
+    Direct,
+    IncomingRequest,
+    Later,
+    RawRequest,
+    asks_for_answers,
+    length_in,
+)
 
 # Headers by which browsers, Java and curl offer another protocol. A server may ignore
 # the offer (RFC 9110, 7.8). But the parser would not, and would treat the request's
@@ -213,8 +221,13 @@ class ParsingConnection(AnsweringConnection):
         if self._answer_known is None:
             if request.naming:
                 self.caller.ids = read_ids(request.naming)
-            if self._trace is not None and parser.get_method() == b"POST":
-                self.caller.ids = self._trace(self.caller.ids, request.arrived_s)
+            trace = self._trace
+            if (
+                trace is not None
+                and parser.get_method() == b"POST"
+                and asks_for_answers(request.target)
+            ):
+                self.caller.ids = trace(self.caller.ids, request.arrived_s)
         offers = parser.should_upgrade()
         if offers and self._has_body():
             # such an offer came in several reads, so it was not removed; the parser

@@ -143,6 +143,14 @@ def is_never_refused(data: bytes) -> bool:
     return data[0] in READING or data.startswith(ORDERS)
 
 
+def asks_for_answers(target: bytes) -> bool:
+    """Return True if a POST to this path and query asks models for answers."""
+    path = target.partition(b"?")[0]
+    return path in (b"/v1/predict", b"/v1/batch") or (
+        path.startswith(b"/v2/models/") and path.endswith(b"/infer")
+    )
+
+
 def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
     """Return True if `data` certainly has no byte of a second request.
 

@@ -176,6 +176,13 @@ def test_a_caller_that_samples_nothing_is_heard(traced: Any) -> None:
     assert not traced[0].trace(f"{40:032x}")
 
 
+@pytest.mark.parametrize("path", [b"/v1/admin/reload", b"/v2/models/texts", b"/x"])
+def test_what_asks_for_no_answer_has_no_span(traced: Any, path: bytes) -> None:
+    said = b"traceparent: " + parent(50).encode()
+    for _ in range(2):
+        assert said in send(traced[1], request(path, b"{}", said))
+
+
 def test_what_waits_is_sent_when_the_server_stops(tmp_path: Path) -> None:
     needs_otel()
     path = save_three(tmp_path)["records"]
