@@ -173,6 +173,8 @@ def compress(path: Path) -> None:
 def check_file(option: str, path: Path) -> None:
     """Create a file if it is missing; raise BadInput if that is impossible."""
     if path == STANDARD_OUTPUT:
+        if sys.stdout is None or sys.stdout.closed:
+            raise BadInput(f"{option} {path}: standard output is closed")
         return
     if path.is_fifo() or path.is_socket() or path.is_block_device():
         raise BadInput(f"{option} {path}: this is not a plain file")

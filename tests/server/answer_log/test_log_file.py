@@ -4,6 +4,8 @@ import gzip
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,7 +23,7 @@ from polydom.server.answer_log.log_file import (
     files_in,
 )
 from tests.support.examples import few
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_S, wait_until
 from tests.system.test_full_disk import files_of
 
 
@@ -190,3 +192,13 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     check_file("--access-log", Path("/dev/null"))
     check_folder("--record", tmp_path / "new")
     assert not list((tmp_path / "new").iterdir())
+
+
+@pytest.mark.skipif(not Path("/bin/sh").exists(), reason="needs a shell")
+def test_a_closed_standard_output_is_refused() -> None:
+    names = "polydom.server.answer_log.log_file import check_file"
+    code = f'from pathlib import Path; from {names}; check_file("--a", Path("-"))'
+    asked = ["/bin/sh", "-c", '"$0" -c "$1" >&-', sys.executable, code]
+    done = subprocess.run(asked, stderr=subprocess.PIPE, text=True, timeout=WAIT_S)
+    assert done.returncode == 1
+    assert "BadInput: --a -: standard output is closed" in done.stderr
