@@ -33,7 +33,7 @@ from .oip.rest import ROOT as OIP
 from .oip.rest import routes_of
 from .oip.service import InferenceService
 from .page.routes import DOCS, page_routes
-from .runtime.admission import Admission, HeldBytes
+from .runtime.admission_control.admission import Admission, HeldBytes
 from .runtime.model_names import AnyPath
 from .runtime.repository import Repository
 from .runtime.rollout.gate import Gate

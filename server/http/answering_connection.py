@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from ..errors import Failure
-from ..runtime.admission import Admission
+from ..runtime.admission_control.admission import Admission
 from .connection import BODY, NOTHING, REQUEST, WAITING, Connection
 from .raw_request import IncomingRequest, with_host_of
 from .reply import CLOSE, RawReplies, error_reply, reply_bytes

@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput
 
 from ..engine.request import Caller
 from ..errors import Abandoned, TooLarge, UnsupportedEncoding
-from ..runtime.admission import HeldBody
+from ..runtime.admission_control.admission import HeldBody
 from .headers import Headers
 from .raw_request import length_in
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..engine.request import Caller
-from ..runtime.admission import HeldBytes
+from ..runtime.admission_control.admission import HeldBytes
 from .flow import Flow, ReaderWatch
 from .loop_turn import turn_of
 

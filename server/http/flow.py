@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from ..runtime.admission import HeldBody
+from ..runtime.admission_control.admission import HeldBody
 from .raw_request import ends_of
 
 

@@ -6,7 +6,7 @@ import time
 from bisect import bisect_right
 from typing import Any, ClassVar
 
-from ..runtime.admission import Admission
+from ..runtime.admission_control.admission import Admission
 from ..schema.request_ids import read_ids
 from .connection import BODY, NOTHING, REFUSED, REQUEST, WAITING
 from .known_heads import KnownHead, KnownHeads

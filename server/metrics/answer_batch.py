@@ -1,4 +1,4 @@
-"""Answers with the same features that are counted together, in a tenth of the time."""
+"""Answers with the same features, which are counted together."""
 
 import asyncio
 from collections.abc import Callable

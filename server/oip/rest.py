@@ -16,7 +16,7 @@ from ..answer_log.line import Entrance
 from ..http.body import SMALL_BODY, arrival, read_body
 from ..http.headers import Headers, only_header
 from ..http.reply import Reply, error_reply, json_reply, send_and_count
-from ..runtime.admission import HeldBody
+from ..runtime.admission_control.admission import HeldBody
 from ..runtime.work_queue import run_off_loop
 from .metadata import Live, ModelReady, Ready, config_of, server_facts
 from .rest_body import decode_infer

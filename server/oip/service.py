@@ -23,7 +23,7 @@ from ..engine.request import Caller, Outcome, Request
 from ..errors import Failure, NotAllowed, NotReady
 from ..http.bearer_tokens import Access
 from ..http.headers import Headers
-from ..runtime.admission import Admission
+from ..runtime.admission_control.admission import Admission
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from ..runtime.translator import Translator

@@ -20,7 +20,7 @@ from ..errors import ReloadFailed
 from ..http.accept_queue import AcceptQueue
 from ..http.protocol import HttpProtocol
 from ..http.reply import RawReplies
-from ..runtime.admission import ACCEPTED
+from ..runtime.admission_control.admission import ACCEPTED
 from ..runtime.repository import Repository
 from ..runtime.work_queue import run_in_thread
 from ..settings import DRAIN_S, KEEP_ALIVE_S

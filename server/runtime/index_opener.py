@@ -13,9 +13,9 @@ from ..fetching.fetcher import Fetcher
 from ..fetching.fetchers import Fetchers
 from ..metrics.counts import Metrics
 from ..settings import Settings
+from .admission_control.usual_budget import UsualBudget
 from .served_model import ServedModel
 from .translator import Translator
-from .usual_budget import UsualBudget
 from .work_queue import WorkQueue
 
 log = logging.getLogger("polydom")

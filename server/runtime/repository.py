@@ -20,14 +20,14 @@ from ..metrics.counts import Metrics
 from ..schema.bounds import USUAL_COLUMNS
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
-from .admission import HeldBytes
+from .admission_control.admission import HeldBytes
+from .admission_control.usual_budget import UsualBudget
 from .index_opener import IndexOpener
 from .model_names import AnyPath, name_paths
 from .named_model import NamedModel
 from .rollout.gate import Gate
 from .rollout.orders import OrdersFile
 from .served_model import ServedModel
-from .usual_budget import UsualBudget
 from .work_queue import WorkQueue, run_in_thread
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from ..metrics.answer_batch import EVERY, Batch
 from ..metrics.counts import Metrics, timed
 from ..schema.facts import CurvesFacts, IndexFacts, InputsFacts
 from ..schema.wire import PredictRequest, Terms, encode
+from .admission_control.usual_budget import UsualBudget
 from .describe_index import describe_curves, describe_index
 from .describe_shifts import describe_shifts
 from .job import Job
@@ -31,7 +32,6 @@ from .record_answerer import RecordAnswerer
 from .request_fetches import RequestFetches
 from .rollout.split import Split
 from .translator import Translator
-from .usual_budget import UsualBudget
 from .waiting import Waiting
 from .warm_up import WarmUp
 from .work_queue import WorkQueue, run_off_loop

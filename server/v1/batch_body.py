@@ -16,7 +16,7 @@ from ..batch.batch_budget import CHUNK
 from ..errors import Abandoned, ReceiveTimeout, UnsupportedEncoding
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, content_type_in, read_query
-from ..runtime.admission import HeldBody
+from ..runtime.admission_control.admission import HeldBody
 from ..runtime.work_queue import run_off_loop
 from ..schema.bounds import LARGE, USUAL_COLUMNS, check_body, items_in
 from ..schema.record import refuse_record

@@ -28,7 +28,7 @@ from ..http.headers import model_in, type_and_budget_in
 from ..http.raw_request import Later, RawRequest, Received
 from ..http.reply import JSON, Reply, error_reply, send_and_count
 from ..metrics.counts import Metrics
-from ..runtime.admission import HeldBody
+from ..runtime.admission_control.admission import HeldBody
 from ..runtime.record_answerer import SIZE
 from ..runtime.record_decoder import record_of
 from ..runtime.repository import Repository

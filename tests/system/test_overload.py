@@ -16,7 +16,7 @@ import pytest
 
 from polydom.server.http.raw_request import LONGEST_HEAD, framing_of
 from polydom.server.page.assets import Assets
-from polydom.server.runtime.admission import CROWDED_S, LEAST
+from polydom.server.runtime.admission_control.admission import CROWDED_S, LEAST
 from tests.support.indexes import records
 from tests.support.processes.forked_process import ForkedProcess
 from tests.support.processes.raw_http import statuses

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput, PolydomError
 from polydom.server.errors import Abandoned, Overloaded, TooLarge, UnsupportedEncoding
 from polydom.server.http.body import coding_of, read_body, unpack
-from polydom.server.runtime.admission import HeldBytes
+from polydom.server.runtime.admission_control.admission import HeldBytes
 
 GZIP = ((b"content-encoding", b"gzip"),)
 DEFLATE = ((b"content-encoding", b"deflate"),)

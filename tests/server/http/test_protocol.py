@@ -22,8 +22,8 @@ from polydom.server.http.parsing_connection import PIECE
 from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.raw_request import Later, RawRequest
 from polydom.server.http.reply import RawReplies
-from polydom.server.runtime.admission import Admission, HeldBytes
-from polydom.server.runtime.usual_budget import UsualBudget
+from polydom.server.runtime.admission_control.admission import Admission, HeldBytes
+from polydom.server.runtime.admission_control.usual_budget import UsualBudget
 from tests.support.examples import few
 
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"

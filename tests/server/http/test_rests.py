@@ -10,8 +10,8 @@ import pytest
 
 from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.reply import RawReplies
-from polydom.server.runtime.admission import Admission
-from polydom.server.runtime.usual_budget import UsualBudget
+from polydom.server.runtime.admission_control.admission import Admission
+from polydom.server.runtime.admission_control.usual_budget import UsualBudget
 from tests.server.http.test_protocol import HEAD, Echo, running, stamp
 
 ITEM = HEAD + b"{}"

@@ -11,7 +11,7 @@ import pytest
 from polydom.features.errors import BadInput
 from polydom.server.batch.batch_budget import CHUNK
 from polydom.server.errors import ReceiveTimeout, TooLarge, UnsupportedEncoding
-from polydom.server.runtime.admission import HeldBytes
+from polydom.server.runtime.admission_control.admission import HeldBytes
 from polydom.server.schema.streams import JsonLines
 from polydom.server.schema.wire import BatchTerms
 from polydom.server.v1 import batch_body

@@ -24,7 +24,7 @@ from polydom.server.http.headers import type_and_budget_in
 from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.raw_request import RawRequest
 from polydom.server.metrics.counts import Metrics
-from polydom.server.runtime.admission import HeldBytes
+from polydom.server.runtime.admission_control.admission import HeldBytes
 from polydom.server.runtime.repository import Repository
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator

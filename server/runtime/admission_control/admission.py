@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
-from ..errors import Overloaded
+from ...errors import Overloaded
 from .usual_budget import UsualBudget
 
 # Seconds that the requests of one turn should take; a probe waits hardly longer.

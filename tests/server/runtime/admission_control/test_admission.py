@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.server.errors import Overloaded
-from polydom.server.runtime.admission import (
+from polydom.server.runtime.admission_control.admission import (
     ACCEPTED,
     FIRST_COST_S,
     FORGET_S,
@@ -25,7 +25,7 @@ from polydom.server.runtime.admission import (
     TURN_S,
     Admission,
 )
-from polydom.server.runtime.usual_budget import UsualBudget
+from polydom.server.runtime.admission_control.usual_budget import UsualBudget
 from tests.support.examples import few
 
 BUDGET_S = 0.05

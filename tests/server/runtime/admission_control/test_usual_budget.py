@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from polydom.server.runtime.usual_budget import SHARE, UsualBudget
+from polydom.server.runtime.admission_control.usual_budget import SHARE, UsualBudget
 
 
 @pytest.mark.parametrize("spread", [0.2, 0.5, 1.0])

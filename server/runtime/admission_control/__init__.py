@@ -1,0 +1,1 @@
+"""Which requests begin, wait or are refused under load."""
